@@ -1,0 +1,275 @@
+"""The command line: parse, call the library, print.
+
+Exit codes: 0, done; 1, the work failed; 2, the input cannot be used; 130, interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+import twoaxis
+from twoaxis.errors import InputError
+from twoaxis.files import ensure_writable, write_whole
+from twoaxis.observations import RECOVERABILITY_SEED
+from twoaxis.problems import PROBLEMS, SCALAR_BENCHMARKS, get_problem
+from twoaxis.resolution import Resolution, benchmark_draws, resolution_table, resolve_problem
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Why did my inverse PINN return the wrong parameter? A two-axis diagnosis.",
+)
+out = Console()
+err = Console(stderr=True)
+
+JSON_HELP = "Write the numbers as JSON to this file; - is standard output, and then nothing else."
+Json = Annotated[str | None, typer.Option("--json", metavar="FILE|-", help=JSON_HELP)]
+
+
+class FitSolver(StrEnum):
+    """Which solver the fit uses; the data always come from the fine one."""
+
+    fine = "fine"
+    coarse = "coarse"
+
+
+def main() -> None:
+    """Run the command line, and turn what may go wrong into a sentence and an exit code."""
+    try:
+        app()
+    except InputError as error:
+        err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        err.print("interrupted; no file was written")
+        sys.exit(130)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"twoaxis {twoaxis.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Why did my inverse PINN return the wrong parameter? A two-axis diagnosis."""
+
+
+@app.command()
+def resolve(
+    problems: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PROBLEM...", help=f"One or more of {', '.join(PROBLEMS)}; or all (scalar)."
+        ),
+    ],
+    layouts: Annotated[
+        str | None,
+        typer.Option(help="Layout seeds, as 8-11 or 8,9.  [default: the published four]"),
+    ] = None,
+    replicas: Annotated[int, typer.Option(help="Noise replicas for each layout.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = RECOVERABILITY_SEED,
+    fit_solver: Annotated[
+        FitSolver, typer.Option(help="Solver of the fit; the data come from the fine one.")
+    ] = FitSolver.fine,
+    json_file: Json = None,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.nc", help="Save the result as netCDF.")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the estimates, as PNG, PDF or SVG.")
+    ] = None,
+) -> None:
+    """Axis 1: how well can these observations resolve the parameter?
+
+    Noisy datasets are simulated at the truth and refitted with the matched forward solver.
+
+    Example: twoaxis resolve burgers --layouts 8-11 --replicas 200 --out burgers.nc
+    """
+    names = _problem_names(problems)
+    seeds = None if layouts is None else parse_layouts(layouts)
+    _check_outputs(json_file, out_file, figure, len(names))
+    found = {
+        name: resolve_problem(
+            name, layouts=seeds, replicas=replicas, seed=seed, fit_solver=fit_solver.value
+        )
+        for name in names
+    }
+    if json_file != "-":
+        for name, resolution in found.items():
+            _print_resolution(name, resolution)
+        if len(found) > 1 and all(len(r.parameters) == 1 for r in found.values()):
+            _print_rows("All problems, balanced", resolution_table(found))
+    if json_file is not None:
+        _write_json(json_file, {"problems": {n: r.to_dict() for n, r in found.items()}})
+    for path, write in (
+        (out_file, lambda p: next(iter(found.values())).to_netcdf(p)),
+        (figure, lambda p: _draw(next(iter(found.values())), p)),
+    ):
+        if path is not None:
+            write(path)
+            err.print(f"wrote {path}", highlight=False)
+
+
+@app.command("benchmark-draws")
+def benchmark_draws_command(json_file: Json = None) -> None:
+    """Matched estimates of the study's twelve benchmark draws.
+
+    Example: twoaxis benchmark-draws --json -
+    """
+    _check_outputs(json_file)
+    table = benchmark_draws()
+    mean = float(table["error_percent"].mean())
+    if json_file != "-":
+        shown = Table(title="Matched estimates of the benchmark draws", box=SIMPLE, pad_edge=False)
+        for column in table.columns:
+            shown.add_column(column.replace("_", " "))
+        for draw in table.itertuples(index=False):
+            shown.add_row(*(f"{v:.6g}" if isinstance(v, float) else str(v) for v in draw))
+        out.print(shown)
+        out.print(f"  mean error {mean:.3f} percent", highlight=False)
+    if json_file is not None:
+        draws = table.to_dict(orient="records")
+        _write_json(json_file, {"draws": draws, "mean_error_percent": mean})
+
+
+def parse_layouts(text: str) -> list[int]:
+    """Read ``8-11`` and ``8,9,12-14`` as a list of seeds.
+
+    >>> parse_layouts("8-10,12")
+    [8, 9, 10, 12]
+    """
+    seeds: list[int] = []
+    try:
+        for part in text.split(","):
+            first, dash, last = part.strip().partition("-")
+            seeds.extend(range(int(first), int(last if dash else first) + 1))
+    except ValueError:
+        seeds = []
+    if not seeds:
+        raise InputError(
+            "layouts as whole numbers and ranges", repr(text), "write --layouts 8-11 or 8,9,10"
+        )
+    return seeds
+
+
+def _problem_names(problems: list[str]) -> list[str]:
+    """Resolve names, and ``all`` into the scalar benchmarks, each once and in order."""
+    names: list[str] = []
+    for problem in problems:
+        everything = problem.strip().lower() == "all"
+        names += [p.name for p in SCALAR_BENCHMARKS] if everything else [get_problem(problem).name]
+    return list(dict.fromkeys(names))
+
+
+def _check_outputs(
+    json_file: str | None,
+    out_file: Path | None = None,
+    figure: Path | None = None,
+    problems: int = 1,
+) -> None:
+    """Find out before the work starts whether its results can be written."""
+    for path in (None if json_file == "-" else json_file, out_file, figure):
+        if path is not None:
+            ensure_writable(path)
+    for option, path in (("--out", out_file), ("--figure", figure)):
+        if path is not None and problems > 1:
+            raise InputError(
+                f"one problem with {option}",
+                f"{problems} problems",
+                "run the command once for each",
+            )
+    if figure is not None and figure.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise InputError(
+            "a figure named .png, .pdf or .svg", repr(str(figure)), "change the file name"
+        )
+
+
+def _write_json(target: str, content: dict[str, Any]) -> None:
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+    else:
+        write_whole(target, lambda path: path.write_text(text))
+        err.print(f"wrote {target}", highlight=False)
+
+
+def _draw(resolution: Resolution, path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    count = len(resolution.parameters)
+    figure, axes = plt.subplots(count, 1, figsize=(6.4, 3.6 * count), layout="constrained")
+    for name, ax in zip(resolution.parameters, np.atleast_1d(axes), strict=True):
+        twoaxis.plot_resolution(resolution, parameter=name, ax=ax)
+    write_whole(path, lambda target: figure.savefig(target, dpi=160))
+    plt.close(figure)
+
+
+def _print_resolution(name: str, resolution: Resolution) -> None:
+    """Print one problem: its table, a sentence, and what a reader must know."""
+    title = f"{get_problem(name).title}: error of the matched refits, in percent"
+    _print_rows(title, resolution.summary())
+    for parameter in resolution.parameters:
+        out.print(f"  {_verdict(resolution, parameter)}", highlight=False)
+    excluded = resolution.excluded_parameters
+    if excluded:
+        out.print(
+            f"  {len(excluded)} bank values from {min(excluded):.4g} to {max(excluded):.4g} "
+            "are excluded: the solver is unstable there.",
+            highlight=False,
+        )
+    for line in resolution.messages:
+        out.print(f"  [yellow]![/] {escape(line)}.", highlight=False)
+
+
+def _verdict(resolution: Resolution, parameter: str) -> str:
+    """Say in one sentence what the observations resolve."""
+    chosen = resolution.data.sel(parameter=parameter)
+    errors = chosen["error_percent"].values
+    return (
+        f"{escape(parameter)} = {float(chosen['center']):g} comes back to within "
+        f"{errors.mean():.2f}% on average; one draw in ten is off by more than "
+        f"{np.quantile(errors, 0.9):.2f}%."
+    )
+
+
+def _print_rows(title: str, frame: pd.DataFrame) -> None:
+    """Print a resolution table, narrow enough for a terminal of 80 columns."""
+    labels = [str(name) for name in frame.index.names]
+    table = Table(
+        title=escape(title), title_justify="left", title_style="bold", box=SIMPLE, pad_edge=False
+    )
+    for label in labels:
+        table.add_column(label, no_wrap=True)
+    for heading in ("mean [95% CI]", "median", "P90", "Fisher", "bias", "coverage", "bound"):
+        table.add_column(escape(heading), justify="right", no_wrap=True)
+    for index, row in frame.iterrows():
+        names = index if isinstance(index, tuple) else (index,)
+        interval = f" [{row['ci_low']:.2f}, {row['ci_high']:.2f}]" if "ci_low" in row else ""
+        table.add_row(
+            *(escape(str(part)) for part in names),
+            escape(f"{row['mean']:.2f}{interval}"),
+            *(f"{row[column]:.2f}" for column in ("median", "p90", "fisher")),
+            f"{round(row['bias'], 2) + 0.0:.2f}",  # adding zero takes the sign off -0.00
+            f"{100 * row['coverage']:.2f}%",
+            f"{row['on_bound']:.0f}",
+        )
+    out.print(table)

@@ -1,0 +1,45 @@
+"""Forward models: the declared solvers, anybody's callable, and banks over parameters."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from twoaxis.errors import InputError
+from twoaxis.forward.bank import Bank
+from twoaxis.forward.elliptic import SparseSolver
+from twoaxis.forward.explicit import ExplicitSolver
+from twoaxis.forward.model import ForwardModel
+from twoaxis.problems import EvolutionProblem, Problem, get_problem
+
+Fidelity = Literal["fine", "coarse"]
+Solver = ExplicitSolver | SparseSolver
+
+__all__ = [
+    "Bank",
+    "ExplicitSolver",
+    "Fidelity",
+    "ForwardModel",
+    "Solver",
+    "SparseSolver",
+    "get_solver",
+]
+
+
+def get_solver(problem: str | Problem, fidelity: Fidelity = "fine") -> Solver:
+    """Return the declared solver of a benchmark.
+
+    Parameters
+    ----------
+    problem : str or Problem
+    fidelity : {"fine", "coarse"}
+        The fine solver makes the data; the coarse one serves the discrepancy control.
+        Evolution problems: 2001 by 201 and 501 by 101 (time by space). Darcy: 65 by 65
+        and 33 by 33.
+    """
+    if fidelity not in ("fine", "coarse"):
+        raise InputError('the solver "fine" or "coarse"', repr(fidelity), "choose one of the two")
+    problem = get_problem(problem)
+    if isinstance(problem, EvolutionProblem):
+        levels, nodes = (2001, 201) if fidelity == "fine" else (501, 101)
+        return ExplicitSolver(problem, levels, nodes)
+    return SparseSolver(problem, 65 if fidelity == "fine" else 33)

@@ -1,0 +1,102 @@
+"""A bank: predictions at many values of one parameter, and a curve through them.
+
+Every dataset that shares the forward model can be fitted from one bank, so the cost of
+2,400 fits is the cost of a few hundred solves. Between entries the predictions follow
+PCHIP, SciPy's monotone piecewise cubic, one curve for each observed entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import PchipInterpolator
+
+from twoaxis.errors import InputError
+from twoaxis.forward.model import ForwardModel
+from twoaxis.parameters import Parameter
+from twoaxis.progress import Advance
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Bank:
+    """Predictions along one coordinate.
+
+    Attributes
+    ----------
+    knots : array, shape (K,)
+        Coordinates of the usable entries, ascending.
+    pieces : array, shape (4, K - 1, n)
+        Cubic coefficients on each interval, highest power first, in ``q - knots[k]``.
+    excluded : dict of float to str
+        Physical values that were left out, and why.
+    """
+
+    knots: FloatArray
+    pieces: FloatArray
+    excluded: dict[float, str]
+
+    def __call__(self, coordinate: float) -> FloatArray:
+        """Predictions at one coordinate, shape (n,)."""
+        return self._powers(coordinate, derivative=False)
+
+    def slope(self, coordinate: float) -> FloatArray:
+        """Derivative of the predictions with respect to the coordinate, shape (n,)."""
+        return self._powers(coordinate, derivative=True)
+
+    def _powers(self, coordinate: float, *, derivative: bool) -> FloatArray:
+        k = int(np.clip(np.searchsorted(self.knots, coordinate) - 1, 0, len(self.knots) - 2))
+        d = coordinate - self.knots[k]
+        powers = [3 * d**2, 2 * d, 1.0, 0.0] if derivative else [d**3, d**2, d, 1.0]
+        return np.array(powers) @ self.pieces[:, k]
+
+
+def build_bank(
+    model: ForwardModel, center: float, size: int, advance: Advance | None = None
+) -> Bank:
+    """Solve for `size` evenly spaced coordinates and keep the usable run around `center`.
+
+    Parameters
+    ----------
+    model : ForwardModel
+        Of one parameter.
+    center : float
+        A coordinate inside the bounds. The bank keeps the entries that are connected to it
+        without a gap: across a gap there is nothing to interpolate.
+    size : int
+        Number of entries, the bounds included.
+    """
+    (name, parameter), *_ = model.parameters.items()
+    knots = np.linspace(*parameter.coordinate_bounds, size)
+    values, reasons = model(knots[:, None], advance)
+    good = np.array([not reason for reason in reasons])
+    left = int(np.clip(np.searchsorted(knots, center, side="right") - 1, 0, size - 2))
+    if not good[left : left + 2].all():
+        at = parameter.to_value(knots[left : left + 2][~good[left : left + 2]])[0]
+        reason = next(r for r in reasons[left : left + 2] if r)
+        raise InputError(
+            f"{model.name} to work on both sides of the centre",
+            f"none at {name}={at:g} ({reason})",
+            f"choose bounds in which {model.name} works, or a finer bank",
+        )
+    gaps = np.flatnonzero(~good)
+    first = max((int(g) + 1 for g in gaps if g < left), default=0)
+    last = min((int(g) - 1 for g in gaps if g > left), default=size - 1)
+    curve = PchipInterpolator(knots[first : last + 1], values[first : last + 1], axis=0)
+    return Bank(knots[first : last + 1], curve.c, _excluded(parameter, knots, reasons, first, last))
+
+
+def _excluded(
+    parameter: Parameter, knots: FloatArray, reasons: list[str], first: int, last: int
+) -> dict[float, str]:
+    """Return the entries outside the usable run, each with its reason."""
+    beyond = "lies beyond a value at which the forward model cannot be used"
+    physical = parameter.to_value(knots)
+    return {
+        float(physical[i]): reasons[i] or beyond
+        for i in range(len(knots))
+        if not first <= i <= last
+    }

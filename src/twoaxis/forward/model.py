@@ -1,0 +1,224 @@
+"""Anybody's forward model as one batched map from coordinates to predictions.
+
+The user's callable takes physical parameters by keyword and returns predictions of any
+shape. Here it becomes a map from an array of coordinates, shape (B, d), to an array of
+predictions, shape (B, n), at the n entries that some layout observes. A parameter for
+which the callable fails or returns something that is not finite becomes a row of NaN
+with a reason, so that the caller can exclude it by name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoaxis.errors import InputError
+from twoaxis.parameters import Parameter
+from twoaxis.progress import Advance
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+# A vectorised model is called with at most this many parameters, and fewer when its
+# output is so large that the batch would pass the memory limit.
+MAX_BATCH = 128
+BATCH_BYTES = 256 * 2**20
+
+
+class Predictions(NamedTuple):
+    """Predictions, and why there are none where there are none.
+
+    Attributes
+    ----------
+    values : array, shape (B, n)
+        A row of NaN where the model could not be used.
+    reasons : list of str
+        Empty where the row is good.
+    """
+
+    values: FloatArray
+    reasons: list[str]
+
+
+class ForwardModel:
+    """A checked, batched forward model.
+
+    Parameters
+    ----------
+    forward : callable
+        ``forward(**parameters)``, physical values in, predictions of any fixed shape out.
+    parameters : mapping of str to Parameter
+    center : mapping of str to float
+        Where the model is first tried. It must work there.
+    vectorized : bool
+        Whether `forward` takes a vector of length B for each parameter and returns its
+        predictions with a leading axis of length B.
+    name : str
+        What messages call it.
+    """
+
+    def __init__(
+        self,
+        forward: Callable[..., Any],
+        parameters: Mapping[str, Parameter],
+        center: Mapping[str, float],
+        *,
+        vectorized: bool = False,
+        name: str = "forward",
+    ) -> None:
+        self.parameters = dict(parameters)
+        self.vectorized = vectorized
+        self.name = name
+        self._forward = forward
+        self._check_signature(center)
+        self.shape, self.center_values = self._first_call(center)
+        self.entries: IndexArray = np.arange(self.size)
+
+    @property
+    def size(self) -> int:
+        """How many entries the model predicts."""
+        return int(np.prod(self.shape))
+
+    def observe(self, entries: IndexArray) -> None:
+        """Keep only these flat entries of the output, in this order.
+
+        What lies outside them is neither stored nor asked to be finite.
+        """
+        self.entries = entries
+        bad = ~np.isfinite(self.center_values[entries])
+        if bad.any():
+            raise InputError(
+                f"finite predictions of {self.name} at the centre",
+                f"{bad.sum()} of {bad.size} observed entries not finite "
+                f"(first: entry {entries[bad][0]})",
+                f"correct {self.name}, or choose layouts that leave those entries out",
+            )
+
+    def __call__(self, coordinates: FloatArray, advance: Advance | None = None) -> Predictions:
+        """Predict for coordinates of shape (B, d)."""
+        count = len(coordinates)
+        values = np.full((count, len(self.entries)), np.nan)
+        reasons = [""] * count
+        physical = {
+            name: parameter.to_value(coordinates[:, i])
+            for i, (name, parameter) in enumerate(self.parameters.items())
+        }
+        batch = 1
+        if self.vectorized:
+            batch = int(np.clip(BATCH_BYTES // (8 * max(self.size, 1)), 1, MAX_BATCH))
+        for start in range(0, count, batch):
+            rows = slice(start, min(start + batch, count))
+            result = self._evaluate({name: v[rows] for name, v in physical.items()})
+            if isinstance(result, str):
+                reasons[rows] = [result] * (rows.stop - rows.start)
+            else:
+                values[rows] = result
+            if advance is not None:
+                advance(rows.stop - rows.start)
+        for row in np.flatnonzero(~np.isfinite(values).all(axis=1)):
+            values[row] = np.nan
+            reasons[row] = reasons[row] or f"{self.name} returned values that are not finite"
+        return Predictions(values, reasons)
+
+    def _evaluate(self, physical: dict[str, FloatArray]) -> FloatArray | str:
+        """Return predictions at the observed entries, or the reason why there are none."""
+        try:
+            # Non-finite numbers are looked for afterwards; NumPy need not warn of them here.
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                output = self._call(physical)
+        except Exception as error:  # a simulator may fail in any way of its own
+            return f"{self.name} raised {type(error).__name__}: {error}"
+        return self._flat(output, physical)[:, self.entries]
+
+    def _call(self, physical: Mapping[str, Any]) -> Any:
+        if self.vectorized:
+            return self._forward(**physical)
+        return [self._forward(**{name: float(v[0]) for name, v in physical.items()})]
+
+    def _flat(self, output: Any, physical: Mapping[str, FloatArray]) -> FloatArray:
+        """Return output as floats of shape (batch, size), after checking its kind and shape."""
+        batch = len(next(iter(physical.values())))
+        array = _as_floats(output, self.name, describe(physical))
+        wanted = (batch, *self.shape)
+        if array.shape != wanted:
+            shown = wanted if self.vectorized else self.shape
+            came = array.shape if self.vectorized else array.shape[1:]
+            raise InputError(
+                f"{self.name} to return the shape {shown} that it has at the centre",
+                f"the shape {came} for {describe(physical)}",
+                f"make {self.name} return the same entries for every parameter",
+            )
+        return array.reshape(batch, -1)
+
+    def _first_call(self, center: Mapping[str, float]) -> tuple[tuple[int, ...], FloatArray]:
+        """Learn the output's shape from a call at the centre."""
+        physical = {name: np.array([center[name]]) for name in self.parameters}
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                output = self._call(physical)
+        except Exception as error:
+            call = ", ".join(f"{name}={center[name]:g}" for name in self.parameters)
+            raise InputError(
+                f"{self.name} to work at the centre, {self.name}({call})",
+                f"{type(error).__name__}: {error}",
+                f"make that call by itself and correct {self.name}",
+            ) from error
+        array = _as_floats(output, self.name, describe(physical))
+        if self.vectorized and (array.ndim == 0 or array.shape[0] != 1):
+            raise InputError(
+                f"a vectorised {self.name} to return one leading row for each parameter value",
+                f"the shape {array.shape} for one value",
+                "stack the predictions along the first axis, or pass vectorized=False",
+            )
+        if array.size == 0:
+            raise InputError(f"{self.name} to return predictions", "an empty array", "return some")
+        return array.shape[1:], array.ravel()
+
+    def _check_signature(self, center: Mapping[str, float]) -> None:
+        if not callable(self._forward):
+            raise InputError(
+                f"{self.name} to be a function of the parameters",
+                type(self._forward).__name__,
+                "pass a callable, as in forward=lambda nu: simulate(nu)",
+            )
+        try:
+            signature = inspect.signature(self._forward)
+        except (TypeError, ValueError):  # built-in callables may have none
+            return
+        try:
+            signature.bind(**dict.fromkeys(center))
+        except TypeError as error:
+            raise InputError(
+                f"{self.name} to take the keywords {', '.join(self.parameters)}",
+                f"the signature {self.name}{signature} ({error})",
+                "name its arguments like the parameters, or wrap it in a lambda that does",
+            ) from None
+
+
+def describe(physical: Mapping[str, FloatArray]) -> str:
+    """Parameter values as ``nu=0.01``, or ``nu=0.01...0.02`` for a batch."""
+    parts = []
+    for name, values in physical.items():
+        first, last = float(values[0]), float(values[-1])
+        parts.append(f"{name}={first:g}" + (f"...{last:g}" if len(values) > 1 else ""))
+    return ", ".join(parts)
+
+
+def _as_floats(output: Any, name: str, at: str) -> FloatArray:
+    """Return real numbers as float64, or say what came instead."""
+    try:
+        array = np.asarray(output)
+        if array.dtype.kind in "iufb":
+            return array.astype(float)
+        kind = f"an array of {array.dtype}"
+    except (ValueError, TypeError):  # ragged lists, objects without an array form
+        kind = type(output).__name__
+    raise InputError(
+        f"{name} to return an array of real numbers",
+        f"{kind} for {at}",
+        f"return a NumPy array of floats from {name}",
+    )

@@ -1,0 +1,121 @@
+"""Where a field is observed, with what noise, and the datasets that come of it.
+
+Published layouts and draws use NumPy's legacy generator exactly as the study did: layout
+seed s is ``RandomState(s).choice(u.size, n, replace=False)``, and the benchmark's own noise
+continues the same generator. Everything new uses ``default_rng``.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoaxis.errors import InputError
+from twoaxis.forward import get_solver
+from twoaxis.problems import Problem, get_problem
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+# Published base seeds of the two repeated-noise blocks.
+RECOVERABILITY_SEED = 20260719
+FRESH_NOISE_SEED = 20260721
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Noisy observations of one field.
+
+    Attributes
+    ----------
+    problem : str
+        Name of the benchmark.
+    sites : array of int, shape (n,)
+        Flat C-order indices into the fine solver's field.
+    coordinates : array, shape (n, 2)
+        The points in the domain, in the column order of the problem's domain.
+    values : array, shape (n,)
+        What was observed.
+    noise_scale : float
+        Standard deviation of the noise.
+    provenance : str
+        How the dataset was made, enough to make it again.
+    """
+
+    problem: str
+    sites: IndexArray
+    coordinates: FloatArray
+    values: FloatArray
+    noise_scale: float
+    provenance: str
+
+
+def layout(problem: str | Problem, seed: int) -> IndexArray:
+    """Return the observation sites of layout `seed`: flat indices into the fine field."""
+    return _layout_generator(get_problem(problem), seed)[0]
+
+
+def noise_scale(problem: str | Problem) -> float:
+    """Return the declared noise: a fraction of the true field's standard deviation."""
+    problem = get_problem(problem)
+    return float(problem.observed.noise_fraction * get_solver(problem).true_field().std())
+
+
+def noise_seed(problem: str | Problem, seed: int) -> tuple[int, int]:
+    """Return the seed of a problem's noise stream: every problem has one of its own."""
+    return _checked_seed(seed), zlib.crc32(get_problem(problem).name.encode())
+
+
+def standard_noise(seed: int | Sequence[int], replicas: int, count: int) -> FloatArray:
+    """Return standardised noise, one vector of length `count` a replica.
+
+    Row k is the same whatever the number of replicas.
+    """
+    return np.random.default_rng(seed).standard_normal((replicas, count))
+
+
+def published_dataset(problem: str | Problem, seed: int) -> Dataset:
+    """Return the benchmark dataset of the study with this layout seed."""
+    problem = get_problem(problem)
+    sites, generator = _layout_generator(problem, seed)
+    noise = generator.randn(len(sites))
+    return _dataset(problem, sites, noise, f"RandomState({seed}): layout, then noise")
+
+
+def fresh_dataset(
+    problem: str | Problem, *, layout: int, replica: int, seed: int = FRESH_NOISE_SEED
+) -> Dataset:
+    """Return a dataset with new noise: replica number `replica` of noise stream `seed`.
+
+    Datasets that differ in their layout alone share the standardised noise vector.
+    """
+    problem = get_problem(problem)
+    if not isinstance(replica, (int, np.integer)) or replica < 0:
+        raise InputError("a replica number from 0 upwards", repr(replica), "pass replica=0")
+    sites, _ = _layout_generator(problem, layout)
+    noise = standard_noise(noise_seed(problem, seed), replica + 1, len(sites))[replica]
+    made = f"layout RandomState({layout}); noise default_rng({seed}, problem), replica {replica}"
+    return _dataset(problem, sites, noise, made)
+
+
+def _dataset(problem: Problem, sites: IndexArray, noise: FloatArray, made: str) -> Dataset:
+    solver, scale = get_solver(problem), noise_scale(problem)
+    clean = solver.true_field().ravel()[sites]
+    return Dataset(problem.name, sites, solver.points(sites), clean + scale * noise, scale, made)
+
+
+def _layout_generator(problem: Problem, seed: int) -> tuple[IndexArray, np.random.RandomState]:
+    """Return the sites of a layout, and the legacy generator as it stands after them."""
+    generator = np.random.RandomState(_checked_seed(seed))
+    size = int(np.prod(get_solver(problem).shape))
+    return generator.choice(size, problem.observed.sites, replace=False), generator
+
+
+def _checked_seed(seed: int) -> int:
+    if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
+        raise InputError("a seed from 0 to 4294967295", repr(seed), "pass a whole number")
+    return int(seed)

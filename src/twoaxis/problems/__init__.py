@@ -1,0 +1,62 @@
+"""The benchmark problems, one a file, and how to find one by name."""
+
+from __future__ import annotations
+
+import difflib
+
+from twoaxis.errors import InputError
+from twoaxis.problems.allen_cahn import ALLEN_CAHN
+from twoaxis.problems.buckley_leverett import BUCKLEY_LEVERETT
+from twoaxis.problems.burgers import BURGERS
+from twoaxis.problems.darcy import DARCY
+from twoaxis.problems.problem import (
+    EvolutionProblem,
+    FixedEnds,
+    ObservationPlan,
+    Problem,
+    SteadyProblem,
+    ZeroFlux,
+    truth_of,
+)
+
+PROBLEMS: dict[str, Problem] = {
+    problem.name: problem for problem in (BURGERS, BUCKLEY_LEVERETT, ALLEN_CAHN, DARCY)
+}
+
+# The three scalar benchmarks of the study, in its order.
+SCALAR_BENCHMARKS: tuple[EvolutionProblem, ...] = (BURGERS, BUCKLEY_LEVERETT, ALLEN_CAHN)
+
+__all__ = [
+    "ALLEN_CAHN",
+    "BUCKLEY_LEVERETT",
+    "BURGERS",
+    "DARCY",
+    "PROBLEMS",
+    "SCALAR_BENCHMARKS",
+    "EvolutionProblem",
+    "FixedEnds",
+    "ObservationPlan",
+    "Problem",
+    "SteadyProblem",
+    "ZeroFlux",
+    "get_problem",
+    "truth_of",
+]
+
+
+def get_problem(problem: str | Problem) -> Problem:
+    """Return the benchmark with this name; a problem passes through.
+
+    Parameters
+    ----------
+    problem : str or Problem
+        Upper case and underscores are accepted, as in ``"Allen_Cahn"``.
+    """
+    if not isinstance(problem, str):
+        return problem
+    key = problem.strip().lower().replace("_", "-").replace(" ", "-")
+    if key in PROBLEMS:
+        return PROBLEMS[key]
+    near = difflib.get_close_matches(key, PROBLEMS, n=1, cutoff=0.4)
+    advice = f'did you mean "{near[0]}"?' if near else "choose one of those names"
+    raise InputError(f"one of the problems {', '.join(PROBLEMS)}", repr(problem), advice)

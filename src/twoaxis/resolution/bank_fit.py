@@ -1,0 +1,258 @@
+"""Matched fits of one parameter from a bank, exactly and for all replicas at once.
+
+Between two knots every prediction is a cubic in ``d = q - q_k``, so the whitened misfit
+
+``chi2(d) = | y - a_0 - a_1 d - a_2 d^2 - a_3 d^3 |^2``
+
+is a polynomial of degree six whose coefficients need inner products alone: of the ``a_i``
+among themselves, once for a layout, and of each ``a_i`` with the data. Minima and
+likelihood-profile sets are roots of such polynomials; nothing is optimised by trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import elementwise
+from scipy.stats import chi2 as chi2_distribution
+
+from twoaxis.forward import Bank, ForwardModel
+from twoaxis.progress import Advance
+from twoaxis.resolution.design import Design
+from twoaxis.resolution.estimator import Fits, joined
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+# Halvings that narrow an interval between knots down to rounding.
+HALVINGS = 60
+# Rows are taken in portions, so that the polynomials of many replicas fit in memory.
+ROWS_AT_ONCE = 2048
+
+
+@dataclass(frozen=True)
+class Polynomials:
+    """chi2 between the knots: ascending coefficients, shape (7, K - 1, R)."""
+
+    knots: FloatArray
+    coefficients: FloatArray
+
+    def value(self, interval: IndexArray, row: IndexArray, d: FloatArray) -> FloatArray:
+        """chi2 of data row `row` at ``knots[interval] + d``."""
+        c = self.coefficients[:, interval, row]
+        total: FloatArray = c[6]
+        for power in range(5, -1, -1):
+            total = total * d + c[power]
+        return total
+
+    def slope(self, interval: IndexArray, row: IndexArray, d: FloatArray) -> FloatArray:
+        """Derivative of `value` with respect to the coordinate."""
+        c = self.coefficients[:, interval, row]
+        total: FloatArray = 6 * c[6]
+        for power in range(5, 0, -1):
+            total = total * d + power * c[power]
+        return total
+
+    def at_knots(self) -> tuple[FloatArray, FloatArray]:
+        """chi2 and its derivative at every knot, each of shape (K, R)."""
+        rows = np.arange(self.coefficients.shape[2])
+        last = np.full_like(rows, len(self.knots) - 2)
+        width = np.full(len(rows), self.knots[-1] - self.knots[-2])
+        value = np.vstack([self.coefficients[0], self.value(last, rows, width)])
+        slope = np.vstack([self.coefficients[1], self.slope(last, rows, width)])
+        return value, slope
+
+    def locate(self, coordinate: FloatArray) -> tuple[IndexArray, FloatArray]:
+        """Interval that holds each coordinate, and the distance from its left knot."""
+        interval = np.searchsorted(self.knots, coordinate, side="right") - 1
+        interval = np.clip(interval, 0, len(self.knots) - 2)
+        return interval, coordinate - self.knots[interval]
+
+
+@dataclass(frozen=True)
+class BankEstimator:
+    """The matched Gaussian maximum-likelihood estimator on a bank.
+
+    Attributes
+    ----------
+    bank : Bank
+    center : float
+        Coordinate of the point the replicas are simulated at.
+    level : float
+        Confidence level of the likelihood-profile sets.
+    """
+
+    bank: Bank
+    center: float
+    level: float
+    method: str = "bank"
+    starts: int = 1
+
+    def fit(self, design: Design, rows: FloatArray, advance: Advance | None = None) -> Fits:
+        """Fit rows of whitened deviations from the centre, and their profile sets."""
+        portions = []
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            portion = rows[start : start + ROWS_AT_ONCE]
+            portions.append(self._fit(polynomials(self.bank, design, portion)))
+            if advance is not None:
+                advance(len(portion))
+        return joined(portions)
+
+    def sets(self, design: Design, rows: FloatArray, fits: Fits) -> Fits:  # noqa: ARG002
+        """Return the fits as they are: a bank gives the sets for nothing."""
+        return fits
+
+    def linearize(self, design: Design, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Whitened deviations and slope of the bank's curve at one point."""
+        q = float(coordinates[0])
+        slope = design.white(self.bank.slope(q)[design.columns])
+        return design.deviations(self.bank(q)), slope[:, None]
+
+    def _fit(self, chi2: Polynomials) -> Fits:
+        estimate, minimum, on_bound = _minima(chi2)
+        rows = np.arange(len(estimate))
+        interval, d = chi2.locate(np.full(len(rows), self.center))
+        deviance = np.maximum(chi2.value(interval, rows, d) - minimum, 0.0)
+        fits = Fits(
+            estimate=estimate[:, None],
+            chi2=minimum,
+            on_bound=on_bound[:, None],
+            converged=np.ones(len(rows), dtype=bool),
+            deviance=deviance[:, None],
+            joint_deviance=deviance,
+            agreeing_starts=np.ones(len(rows), dtype=np.intp),
+        )
+        limit = minimum + chi2_distribution.ppf(self.level, 1)
+        lower, open_lower = _set_end(chi2, estimate, limit, upper=False)
+        upper, open_upper = _set_end(chi2, estimate, limit, upper=True)
+        return replace(
+            fits,
+            lower=lower[:, None],
+            upper=upper[:, None],
+            open_lower=open_lower[:, None],
+            open_upper=open_upper[:, None],
+        )
+
+
+def polynomials(bank: Bank, design: Design, rows: FloatArray) -> Polynomials:
+    """Return chi2 of every data row between every pair of knots."""
+    a = design.white(bank.pieces[::-1][..., design.columns])  # ascending, (4, K - 1, n)
+    a[0] -= design.base
+    gram = np.einsum("ikn,jkn->ijk", a, a)
+    cross = np.tensordot(a, rows, axes=(2, 1))  # (4, K - 1, R)
+    coefficients = np.zeros((7, a.shape[1], len(rows)))
+    for i in range(4):
+        coefficients[i] -= 2 * cross[i]
+        for j in range(4):
+            coefficients[i + j] += gram[i, j][:, None]
+    coefficients[0] += np.sum(rows**2, axis=1)
+    return Polynomials(bank.knots, coefficients)
+
+
+def _minima(chi2: Polynomials) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+    """Global minimum of every row: refine each knot that is lower than its neighbours."""
+    value, slope = chi2.at_knots()
+    count = len(chi2.knots)
+    padded = np.pad(value, ((1, 1), (0, 0)), constant_values=np.inf)
+    knot, row = np.nonzero((value <= padded[:-2]) & (value <= padded[2:]))
+    # The slope at the knot says on which side of it the minimum lies.
+    falling = slope[knot, row] < 0
+    interval = np.where(falling, knot, knot - 1)
+    on_bound = (interval < 0) | (interval > count - 2)
+    inside = np.clip(interval, 0, count - 2)
+    width = np.diff(chi2.knots)[inside]
+    d = _bisect(lambda at: chi2.slope(inside, row, at) > 0, np.zeros(len(row)), width)
+    d = np.where(on_bound, np.where(interval < 0, 0.0, width), d)
+    lowest = chi2.value(inside, row, d)
+    order = np.lexsort((lowest, row))
+    best = order[np.unique(row[order], return_index=True)[1]]
+    return chi2.knots[inside[best]] + d[best], lowest[best], on_bound[best]
+
+
+def _set_end(
+    chi2: Polynomials, estimate: FloatArray, limit: FloatArray, *, upper: bool
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Outermost crossing of `limit` on one side, and whether there is none before the end.
+
+    The outermost knot inside the set, or the estimate where that lies farther out, is one
+    end of a bracket; the next knot beyond it lies outside the set and is the other.
+    """
+    knots, rows = chi2.knots, np.arange(len(estimate))
+    last = len(knots) - 1
+    inside = chi2.at_knots()[0] <= limit
+    any_inside = inside.any(axis=0)
+    if upper:
+        knot = np.where(any_inside, last - np.argmax(inside[::-1], axis=0), -1)
+        beyond = (knot < 0) | (estimate > knots[knot])
+    else:
+        knot = np.where(any_inside, np.argmax(inside, axis=0), last)
+        beyond = ~any_inside | (estimate < knots[knot])
+    anchor = np.where(beyond, estimate, knots[knot])
+    is_open = anchor >= knots[-1] if upper else anchor <= knots[0]
+    interval, _ = chi2.locate(anchor)
+    if not upper:  # an anchor on a knot has its bracket to the left
+        interval = np.where((anchor <= knots[interval]) & (interval > 0), interval - 1, interval)
+    near = anchor - knots[interval]
+    far = np.diff(knots)[interval] if upper else np.zeros(len(rows))
+    d = _bisect(lambda at: chi2.value(interval, rows, at) > limit, near, far)
+    return np.where(is_open, anchor, knots[interval] + d), is_open
+
+
+def _bisect(
+    past: Callable[[FloatArray], NDArray[np.bool_]], start: FloatArray, end: FloatArray
+) -> FloatArray:
+    """Halve ``[start, end]`` toward the place where ``past(d)`` turns from false to true.
+
+    Elementwise; `end` may lie on either side of `start`.
+    """
+    for _ in range(HALVINGS):
+        middle = (start + end) / 2
+        beyond = past(middle)
+        start, end = np.where(beyond, start, middle), np.where(beyond, middle, end)
+    return (start + end) / 2
+
+
+def direct_minimum(
+    model: ForwardModel,
+    designs: list[Design],
+    rows: list[FloatArray],
+    near: FloatArray,
+    reach: float,
+) -> FloatArray:
+    """Minimise chi2 with the forward model itself, as a check on the bank.
+
+    Parameters
+    ----------
+    model : ForwardModel
+    designs, rows
+        The layout and the whitened data deviations of each of V datasets.
+    near : array, shape (V,)
+        Estimates to start from.
+    reach : float
+        Half-width of the search, in the coordinate.
+
+    Returns
+    -------
+    array, shape (V,)
+        NaN where the search did not converge.
+    """
+
+    def chi2(q: FloatArray, index: FloatArray) -> FloatArray:
+        predictions = model(q.reshape(-1, 1)).values
+        total = np.empty(len(predictions))
+        for i, k in enumerate(index.astype(int).ravel()):
+            misfit = rows[k] - designs[k].deviations(predictions[i])
+            total[i] = misfit @ misfit
+        return np.where(np.isfinite(total), total, np.inf).reshape(q.shape)
+
+    found = elementwise.find_minimum(
+        chi2,
+        (near - reach, near, near + reach),
+        args=(np.arange(len(near), dtype=float),),
+        tolerances={"xatol": 1e-8, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0},
+        maxiter=60,
+    )
+    return np.where(found.success, found.x, np.nan)

@@ -1,0 +1,140 @@
+"""The matched fit to real observations: estimate, profile set, noise and residual checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twoaxis.errors import InputError
+from twoaxis.resolution.design import Design
+from twoaxis.resolution.estimator import Estimator, Fits, gauss_newton_step
+from twoaxis.resolution.misfit import Check, check_residuals
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class DataFit:
+    """The matched fit to one layout's observations.
+
+    Attributes
+    ----------
+    layout : str
+    fits : Fits
+        Of one row, with its likelihood-profile sets.
+    gauss_newton : array, shape (d,)
+        Coordinates after one Gauss–Newton step from the delivered value.
+    noise_scale : float
+        Root mean square of the fit's residuals in the units of the data, with the fitted
+        parameters taken off the degrees of freedom.
+    checks : list of Check
+    """
+
+    layout: str
+    fits: Fits
+    gauss_newton: FloatArray
+    noise_scale: float
+    checks: list[Check]
+
+
+def checked_data(
+    data: ArrayLike | Mapping[Any, ArrayLike],
+    layouts: dict[str, IndexArray],
+    shape: tuple[int, ...],
+) -> dict[str, FloatArray]:
+    """Return observed values by layout."""
+    if isinstance(data, Mapping):
+        named = {str(name): np.asarray(values, dtype=float) for name, values in data.items()}
+        if set(named) != set(layouts):
+            raise InputError(
+                f"data for the layouts {', '.join(layouts)}",
+                f"data for {', '.join(named) or 'none'}",
+                "give one array for each layout, under the same name",
+            )
+    else:
+        array = np.asarray(data, dtype=float)
+        one = next(iter(layouts.values()))
+        if array.shape == shape:
+            named = {name: array.ravel()[sites] for name, sites in layouts.items()}
+        elif len(layouts) == 1 and array.shape == one.shape:
+            named = {next(iter(layouts)): array}
+        else:
+            raise InputError(
+                f"data in the shape {shape} of forward's output, or one array for each layout",
+                f"the shape {array.shape}",
+                "pass a mapping from layout names to the values observed there",
+            )
+    for name, values in named.items():
+        if values.shape != layouts[name].shape:
+            raise InputError(
+                f"{len(layouts[name])} observed values for layout {name!r}",
+                f"the shape {values.shape}",
+                "list the values in the order of the layout's indices",
+            )
+        bad = ~np.isfinite(values)
+        if bad.any():
+            raise InputError(
+                f"finite observations for layout {name!r}",
+                f"{bad.sum()} not finite, the first at position {np.flatnonzero(bad)[0]}",
+                "leave missing sites out of the layout",
+            )
+    return named
+
+
+def estimate_noise(
+    estimator: Estimator, designs: list[Design], observed: dict[str, FloatArray]
+) -> float:
+    """Estimate one standard deviation from the matched fits, pooled over the layouts.
+
+    ``sqrt(sum of squared residuals / (observations - fitted parameters))``; `designs` have
+    unit noise.
+    """
+    total, freedom = 0.0, 0
+    for design in designs:
+        fits = estimator.fit(design, (observed[design.name] - design.base)[None])
+        total += float(fits.chi2[0])
+        freedom += len(design.sites) - fits.estimate.shape[1]
+    if freedom < 1 or total <= 0:
+        raise InputError(
+            "data that leave a residual to estimate the noise from",
+            f"{freedom} degrees of freedom and a sum of squares of {total:g}",
+            "pass noise=... instead",
+        )
+    return float(np.sqrt(total / freedom))
+
+
+def fit_data(
+    estimator: Estimator,
+    designs: list[Design],
+    observed: dict[str, FloatArray],
+    *,
+    start: FloatArray,
+    positions: FloatArray,
+    noise_known: bool,
+) -> list[DataFit]:
+    """Fit the observations of every layout and check the residuals.
+
+    `positions`, shape (N, k), says where each entry of the forward model's output lies.
+    """
+    results = []
+    for design in designs:
+        values = observed[design.name]
+        rows = (design.white(values) - design.base)[None]
+        fits = estimator.sets(design, rows, estimator.fit(design, rows))
+        dimension = fits.estimate.shape[1]
+        predicted, _ = estimator.linearize(design, fits.estimate[0])
+        residuals = rows[0] - predicted
+        checks = check_residuals(
+            residuals, dimension, positions[design.sites], noise_known=noise_known
+        )
+        newton = gauss_newton_step(estimator, design, rows, start)[0]
+        scale = np.sqrt(residuals @ residuals / max(len(residuals) - dimension, 1))
+        unit = design.white.factor if design.white.factor.ndim == 1 else None
+        typical = 1.0 if unit is None else float(np.sqrt(np.mean(unit**2)))
+        results.append(DataFit(design.name, fits, newton, float(scale) * typical, checks))
+    return results

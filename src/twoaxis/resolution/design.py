@@ -1,0 +1,176 @@
+"""What is observed and with what noise: layouts and whitening.
+
+Noise is Gaussian with a known covariance ``Sigma`` over the entries of the forward model's
+output. A layout takes its part of it, ``Sigma_L = L L^T``. In whitened coordinates,
+``L^{-1} v``, every layout has standard normal noise, and a misfit is a plain sum of squares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+from twoaxis.errors import InputError
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+# Relative asymmetry above which a covariance was surely meant to be something else.
+SYMMETRY_TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True)
+class Whitener:
+    """``L^{-1}``, with ``Sigma_L = L L^T`` the noise covariance of one layout.
+
+    Attributes
+    ----------
+    factor : array, shape (n,) or (n, n)
+        Standard deviations of independent noise, or a lower Cholesky factor.
+    """
+
+    factor: FloatArray
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Whiten the last axis of `values`."""
+        if self.factor.ndim == 1:
+            return values / self.factor
+        rows = values.reshape(-1, values.shape[-1])
+        solved: FloatArray = solve_triangular(self.factor, rows.T, lower=True).T
+        return solved.reshape(values.shape)
+
+
+@dataclass(frozen=True)
+class Design:
+    """One layout, ready to be fitted.
+
+    Attributes
+    ----------
+    name : str
+    sites : array of int, shape (n,)
+        Flat indices into the forward model's output.
+    columns : array of int, shape (n,)
+        Where these sites stand among the entries that the forward model keeps.
+    white : Whitener
+    base : array, shape (n,)
+        Whitened noise-free observations at the centre. Data are handled as whitened
+        deviations from it, so that without noise they are exactly zero.
+    """
+
+    name: str
+    sites: IndexArray
+    columns: IndexArray
+    white: Whitener
+    base: FloatArray
+
+    def deviations(self, predictions: FloatArray) -> FloatArray:
+        """Whitened deviations from the centre of predictions (..., entries), as (..., n)."""
+        return self.white(predictions[..., self.columns]) - self.base
+
+
+def checked_layouts(
+    layouts: Mapping[Any, ArrayLike] | Sequence[ArrayLike] | None, size: int
+) -> dict[str, IndexArray]:
+    """Return layouts by name; without any, one layout named "all" observes every entry."""
+    if layouts is None:
+        return {"all": np.arange(size)}
+    named = layouts if isinstance(layouts, Mapping) else dict(enumerate(layouts))
+    if not named:
+        raise InputError("at least one layout", "an empty collection", "leave layouts out for all")
+    return {str(name): _checked_layout(str(name), sites, size) for name, sites in named.items()}
+
+
+def _checked_layout(name: str, sites: ArrayLike, size: int) -> IndexArray:
+    array = np.asarray(sites)
+    if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:
+        mend = (
+            f"turn the mask into indices with numpy.flatnonzero(layouts[{name!r}])"
+            if array.dtype.kind == "b"
+            else "pass a non-empty, one-dimensional list of whole numbers"
+        )
+        raise InputError(
+            f"layout {name!r} as flat indices into what forward returns",
+            f"an array of {array.dtype} with shape {array.shape}",
+            mend,
+        )
+    outside = array[(array < 0) | (array >= size)]
+    if outside.size:
+        raise InputError(
+            f"indices of layout {name!r} from 0 to {size - 1}",
+            f"{outside.size} outside, such as {outside[0]}",
+            "index the flattened output, for instance with numpy.ravel_multi_index",
+        )
+    unique, counts = np.unique(array, return_counts=True)
+    if (counts > 1).any():
+        raise InputError(
+            f"each index of layout {name!r} once",
+            f"{(counts > 1).sum()} repeated, such as {unique[counts > 1][0]}",
+            "drop the repetitions; a site measured twice is one site with smaller noise",
+        )
+    return array.astype(np.intp)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Checked noise over all entries: standard deviations, or a covariance.
+
+    Attributes
+    ----------
+    array : array, shape (N,) or (N, N)
+    """
+
+    array: FloatArray
+
+    def whitener(self, sites: IndexArray, name: str) -> Whitener:
+        """Return the whitener of the layout with these sites."""
+        if self.array.ndim == 1:
+            return Whitener(self.array[sites])
+        try:
+            return Whitener(cholesky(self.array[np.ix_(sites, sites)], lower=True))
+        except LinAlgError:
+            smallest = np.linalg.eigvalsh(self.array[np.ix_(sites, sites)])[0]
+            raise InputError(
+                "a positive definite noise covariance",
+                f"a smallest eigenvalue of {smallest:.3g} on layout {name!r}",
+                "correct the covariance, or add a small variance to its diagonal",
+            ) from None
+
+
+def checked_noise(noise: ArrayLike, shape: tuple[int, ...]) -> Noise:
+    """Read noise as one standard deviation, one an entry, or a covariance over entries."""
+    size = int(np.prod(shape))
+    array = np.asarray(noise)
+    if array.dtype.kind not in "iuf":
+        raise InputError("noise as real numbers", f"an array of {array.dtype}", "pass floats")
+    array = array.astype(float)
+    if not np.isfinite(array).all():
+        raise InputError("finite noise", "values that are not finite", "pass finite numbers")
+    if array.ndim == 0 or array.shape == shape or array.shape == (size,):
+        deviations = np.broadcast_to(array, shape).ravel() if array.ndim == 0 else array.ravel()
+        if (deviations <= 0).any():
+            raise InputError(
+                "noise as positive standard deviations",
+                f"{deviations.min():g}",
+                "pass values above zero; leave noise out and give data to have it estimated",
+            )
+        return Noise(deviations)
+    if array.shape == (size, size):
+        asymmetry = np.abs(array - array.T).max()
+        if asymmetry > SYMMETRY_TOLERANCE * np.abs(array).max():
+            raise InputError(
+                "a symmetric noise covariance",
+                f"entries that differ from their mirror image by up to {asymmetry:.3g}",
+                "pass a covariance matrix, for instance (C + C.T) / 2",
+            )
+        return Noise(array)
+    raise InputError(
+        f"noise as one number, one for each of the {size} entries that forward returns "
+        f"(shape {shape}), or a {size} by {size} covariance",
+        f"the shape {array.shape}",
+        "index noise like the whole output of forward; each layout takes its own part",
+    )

@@ -1,0 +1,252 @@
+"""Matched fits with the forward model itself: several parameters, or on request one.
+
+Every dataset is fitted by nonlinear least squares from several starts: the centre, and the
+best of a fixed set of points that fills the box. Those points are solved for once and
+compared with every dataset, so that further starts cost little.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.stats import chi2 as chi2_distribution
+from scipy.stats import qmc
+
+from twoaxis.forward import ForwardModel
+from twoaxis.progress import Advance
+from twoaxis.resolution.design import Design
+from twoaxis.resolution.estimator import Fits, joined
+from twoaxis.resolution.least_squares import Minimum, minimize
+from twoaxis.resolution.sensitivity import STEP, sensitivities
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+# Rows are taken in portions: a step of the progress bar, and a bound on memory.
+ROWS_AT_ONCE = 64
+# Two starts found the same minimum when their chi2 differ by less than this.
+SAME_MINIMUM = 1e-3
+
+
+@dataclass(frozen=True)
+class DirectEstimator:
+    """The matched Gaussian maximum-likelihood estimator by nonlinear least squares.
+
+    Attributes
+    ----------
+    model : ForwardModel
+    center : array, shape (d,)
+        Coordinates of the point the replicas are simulated at.
+    units : array, shape (d,)
+        The step in each coordinate that stands for 100 percent.
+    level : float
+        Confidence level of the likelihood-profile sets.
+    seeds : array, shape (S, d)
+        Starting points that fill the box, and
+    seed_predictions : array, shape (S, entries)
+        the predictions there.
+    starts : int
+        How many starts each dataset gets, the centre included.
+    """
+
+    model: ForwardModel
+    center: FloatArray
+    units: FloatArray
+    level: float
+    seeds: FloatArray
+    seed_predictions: FloatArray
+    starts: int
+    method: str = "direct"
+
+    @property
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper coordinate bounds, each of shape (d,)."""
+        low, high = zip(*(p.coordinate_bounds for p in self.model.parameters.values()), strict=True)
+        return np.array(low), np.array(high)
+
+    def fit(self, design: Design, rows: FloatArray, advance: Advance | None = None) -> Fits:
+        """Fit rows of whitened deviations from the centre."""
+        portions = []
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            portion = rows[start : start + ROWS_AT_ONCE]
+            portions.append(self._fit(design, portion))
+            if advance is not None:
+                advance(len(portion))
+        return joined(portions)
+
+    def _fit(self, design: Design, rows: FloatArray) -> Fits:
+        starts = self._starts(design, rows)  # (R, S, d)
+        count, number, dimension = starts.shape
+        owner = np.repeat(np.arange(count), number)
+        found = self._minimize(design, rows[owner], starts.reshape(-1, dimension))
+        chi2 = found.chi2.reshape(count, number)
+        best = np.arange(count) * number + chi2.argmin(axis=1)
+        estimate, lowest = found.q[best], found.chi2[best]
+        low, high = self.bounds
+        held = self._held_at_center(design, rows, estimate, lowest)
+        return Fits(
+            estimate=estimate,
+            chi2=lowest,
+            on_bound=(estimate <= low) | (estimate >= high),
+            converged=found.converged[best],
+            deviance=held,
+            joint_deviance=np.maximum(self._chi2_at_center(design, rows) - lowest, 0.0),
+            agreeing_starts=(chi2 <= lowest[:, None] + SAME_MINIMUM).sum(axis=1),
+        )
+
+    def sets(self, design: Design, rows: FloatArray, fits: Fits) -> Fits:
+        """Add the ends of each parameter's likelihood-profile set, refitting the others."""
+        ends = np.empty((2, *fits.estimate.shape))
+        is_open = np.zeros((2, *fits.estimate.shape), dtype=bool)
+        low, high = self.bounds
+        for row in range(len(rows)):
+            for j in range(len(self.center)):
+                for side, bound in ((0, low[j]), (1, high[j])):
+                    ends[side, row, j], is_open[side, row, j] = self._set_end(
+                        design, rows[row], fits.estimate[row], fits.chi2[row], j, bound
+                    )
+        return replace(
+            fits, lower=ends[0], upper=ends[1], open_lower=is_open[0], open_upper=is_open[1]
+        )
+
+    def linearize(self, design: Design, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Whitened deviations and their derivative at one point."""
+        value = design.deviations(self.model(coordinates[None]).values)[0]
+        slope = sensitivities(self.model, coordinates, self.units).slope
+        return value, design.white(slope.T[:, design.columns]).T
+
+    def _starts(self, design: Design, rows: FloatArray) -> FloatArray:
+        """Return the centre and the best seeds of every row, shape (R, starts, d)."""
+        deviations = design.deviations(self.seed_predictions)
+        distance = np.sum(deviations**2, axis=1) - 2 * rows @ deviations.T
+        best = np.argsort(distance, axis=1, kind="stable")[:, : self.starts - 1]
+        center = np.broadcast_to(self.center, (len(rows), 1, len(self.center)))
+        return np.concatenate([center, self.seeds[best]], axis=1)
+
+    def _minimize(
+        self,
+        design: Design,
+        rows: FloatArray,
+        start: FloatArray,
+        free: NDArray[np.bool_] | None = None,
+    ) -> Minimum:
+        low, high = self.bounds
+
+        def misfit(q: FloatArray, which: IndexArray) -> FloatArray:
+            return rows[which] - design.deviations(self.model(q).values)
+
+        def sensitivity(q: FloatArray, r: FloatArray, which: IndexArray) -> FloatArray:
+            here = rows[which] - r
+            return np.stack(
+                [self._slope(design, q, here, j, low, high) for j in range(q.shape[1])], axis=-1
+            )
+
+        return minimize(misfit, sensitivity, start, low, high, free)
+
+    def _slope(
+        self,
+        design: Design,
+        q: FloatArray,
+        here: FloatArray,
+        j: int,
+        low: FloatArray,
+        high: FloatArray,
+    ) -> FloatArray:
+        """Centred difference along coordinate j, one-sided at a bound or beside a failure."""
+        ahead, behind = q.copy(), q.copy()
+        ahead[:, j] = np.minimum(q[:, j] + STEP * self.units[j], high[j])
+        behind[:, j] = np.maximum(q[:, j] - STEP * self.units[j], low[j])
+        both = design.deviations(self.model(np.concatenate([ahead, behind])).values)
+        above, below = both[: len(q)], both[len(q) :]
+        for points, values in ((ahead, above), (behind, below)):
+            failed = ~np.isfinite(values).all(axis=1)
+            points[failed, j] = q[failed, j]
+            values[failed] = here[failed]
+        distance = ahead[:, j] - behind[:, j]
+        # Where the model fails on both sides the data say nothing about this direction here.
+        slope: FloatArray = (above - below) / np.where(distance > 0, distance, 1.0)[:, None]
+        return slope
+
+    def _chi2_at_center(self, design: Design, rows: FloatArray) -> FloatArray:
+        misfit = rows - design.deviations(self.model(self.center[None]).values)
+        total: FloatArray = np.einsum("rn,rn->r", misfit, misfit)
+        return total
+
+    def _held_at_center(
+        self, design: Design, rows: FloatArray, estimate: FloatArray, lowest: FloatArray
+    ) -> FloatArray:
+        """Profile deviance of each parameter at the centre, shape (R, d)."""
+        if len(self.center) == 1:
+            return np.maximum(self._chi2_at_center(design, rows) - lowest, 0.0)[:, None]
+        deviance = np.empty_like(estimate)
+        for j in range(len(self.center)):
+            start = estimate.copy()
+            start[:, j] = self.center[j]
+            free = np.arange(len(self.center)) != j
+            held = self._minimize(design, rows, start, free).chi2
+            deviance[:, j] = np.maximum(held - lowest, 0.0)
+        return deviance
+
+    def _set_end(
+        self,
+        design: Design,
+        row: FloatArray,
+        estimate: FloatArray,
+        lowest: float,
+        j: int,
+        bound: float,
+    ) -> tuple[float, bool]:
+        """Where the profile of parameter j crosses the limit on the way to `bound`."""
+        free = np.arange(len(estimate)) != j
+        limit = chi2_distribution.ppf(self.level, 1)
+
+        def excess(value: float) -> float:
+            start = estimate.copy()
+            start[j] = value
+            held = self._minimize(design, row[None], start[None], free).chi2[0]
+            # The model may fail far out; that value then lies outside the set.
+            return float(held - lowest - limit) if np.isfinite(held) else 1e6
+
+        if estimate[j] == bound:
+            return bound, True
+        # Widen the bracket from the estimate: calls far out are slow and may fail.
+        reach = np.sign(bound - estimate[j]) * 0.01 * self.units[j]
+        near, far = estimate[j], estimate[j] + reach
+        while abs(far - estimate[j]) < abs(bound - estimate[j]) and excess(far) < 0:
+            reach *= 2
+            near, far = far, far + reach
+        if abs(far - estimate[j]) >= abs(bound - estimate[j]):
+            far = bound
+            if excess(far) < 0:
+                return bound, True
+        return float(brentq(excess, near, far, xtol=1e-6 * self.units[j])), False
+
+
+def build_direct(
+    model: ForwardModel,
+    center: FloatArray,
+    units: FloatArray,
+    level: float,
+    starts: int,
+    advance: Advance | None = None,
+) -> DirectEstimator:
+    """Solve for the points that fill the box, and keep those at which the model works."""
+    dimension = len(center)
+    low, high = zip(*(p.coordinate_bounds for p in model.parameters.values()), strict=True)
+    number = max(8 * dimension, starts)
+    fill = qmc.Halton(dimension, scramble=False).fast_forward(1)  # the first point is a corner
+    seeds = qmc.scale(fill.random(number), low, high)
+    values, reasons = model(seeds, advance)
+    good = np.array([not reason for reason in reasons])
+    return DirectEstimator(
+        model=model,
+        center=center,
+        units=units,
+        level=level,
+        seeds=seeds[good],
+        seed_predictions=values[good],
+        starts=starts,
+    )

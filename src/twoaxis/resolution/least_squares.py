@@ -1,0 +1,138 @@
+"""Bounded Levenberg–Marquardt for many small least-squares problems at once.
+
+SciPy fits one dataset a call; a resolution study has hundreds that share one forward model.
+Here all of them take their step together, so that a vectorised model is called once an
+iteration. Damping, acceptance and stopping are kept for each problem by itself.
+
+The misfit is whitened, which gives the stopping rule its meaning: a problem is finished when
+its next step would lower chi2 by less than 1e-10, that is, when it would move the estimate
+by less than a hundred-thousandth of its standard error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+IndexArray = NDArray[np.intp]
+
+GAIN_TOLERANCE = 1e-10
+MAX_DAMPING = 1e12
+
+Misfit = Callable[[FloatArray, IndexArray], FloatArray]
+"""``misfit(q, which)``: whitened misfit (B, n) of problems `which` at `q`, (B, d)."""
+
+Sensitivity = Callable[[FloatArray, FloatArray, IndexArray], FloatArray]
+"""``sensitivity(q, misfit, which)``: derivative of the *predictions*, (B, n, d)."""
+
+
+class Minimum(NamedTuple):
+    """Where the problems ended: coordinates (B, d), chi2 (B,), whether converged (B,)."""
+
+    q: FloatArray
+    chi2: FloatArray
+    converged: BoolArray
+
+
+def minimize(
+    misfit: Misfit,
+    sensitivity: Sensitivity,
+    start: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    free: BoolArray | None = None,
+    max_iterations: int = 60,
+) -> Minimum:
+    """Minimise ``|misfit(q)|^2`` inside a box, for every row of `start`.
+
+    Parameters
+    ----------
+    misfit, sensitivity : callable
+        See `Misfit` and `Sensitivity`. A misfit that is not finite rejects the step.
+    start : array, shape (B, d)
+    lower, upper : array, shape (d,)
+    free : array of bool, shape (d,), optional
+        Coordinates that may move; the others stay at their start.
+    max_iterations : int
+        Steps tried for each problem, rejected ones included.
+    """
+    count, dimension = start.shape
+    free = np.ones(dimension, dtype=bool) if free is None else free
+    q = np.clip(start, lower, upper)
+    everyone = np.arange(count)
+    r = misfit(q, everyone)
+    chi2 = _sum_of_squares(r)
+    converged = np.zeros(count, dtype=bool)
+    damping = np.full(count, 1e-3)
+    slopes = np.zeros((*r.shape, dimension))
+    stale = np.ones(count, dtype=bool)  # whose slopes belong to an earlier point
+    running = np.isfinite(chi2)
+    for _ in range(max_iterations):
+        which = np.flatnonzero(running)
+        if not which.size:
+            break
+        renew = which[stale[which]]
+        if renew.size:
+            slopes[renew] = sensitivity(q[renew], r[renew], renew)
+            stale[renew] = False
+        step, gain = _steps(slopes[which], r[which], q[which], damping[which], lower, upper, free)
+        finished = gain < GAIN_TOLERANCE
+        converged[which[finished]] = True
+        running[which[finished]] = False
+        which, step = which[~finished], step[~finished]
+        if not which.size:
+            continue
+        trial = np.clip(q[which] + step, lower, upper)
+        trial_r = misfit(trial, which)
+        trial_chi2 = _sum_of_squares(trial_r)
+        better = trial_chi2 < chi2[which]
+        accepted, rejected = which[better], which[~better]
+        q[accepted], r[accepted], chi2[accepted] = (
+            trial[better],
+            trial_r[better],
+            trial_chi2[better],
+        )
+        stale[accepted] = True
+        damping[accepted] = np.maximum(damping[accepted] / 10, 1e-12)
+        damping[rejected] *= 10
+        # No step of any length helps: the point is a minimum as far as rounding can tell.
+        stuck = rejected[damping[rejected] > MAX_DAMPING]
+        converged[stuck] = True
+        running[stuck] = False
+    return Minimum(q, chi2, converged)
+
+
+def _steps(
+    slopes: FloatArray,
+    r: FloatArray,
+    q: FloatArray,
+    damping: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    free: BoolArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the damped step of every problem and the fall of chi2 it promises undamped."""
+    gradient = np.einsum("bnd,bn->bd", slopes, r)
+    normal = np.einsum("bnd,bne->bde", slopes, slopes)
+    # A coordinate that leans against its bound, or that is held, takes no part in the step.
+    held = ~free | ((q <= lower) & (gradient <= 0)) | ((q >= upper) & (gradient >= 0))
+    gradient = np.where(held, 0.0, gradient)
+    diagonal = np.einsum("bdd->bd", normal).copy()
+    largest = diagonal.max(axis=1, keepdims=True)
+    held |= diagonal <= 1e-24 * largest  # the data do not see this coordinate here
+    normal = np.where(held[:, :, None] | held[:, None, :], 0.0, normal)
+    index = np.arange(q.shape[1])
+    normal[:, index, index] = np.where(held, 1.0, diagonal * (1 + damping[:, None]))
+    gradient = np.where(held, 0.0, gradient)
+    step = np.linalg.solve(normal, gradient[:, :, None])[:, :, 0]
+    return step, np.einsum("bd,bd->b", step, gradient) * (1 + damping)
+
+
+def _sum_of_squares(r: FloatArray) -> FloatArray:
+    total: FloatArray = np.einsum("bn,bn->b", r, r)
+    return np.where(np.isfinite(total), total, np.inf)

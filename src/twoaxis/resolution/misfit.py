@@ -1,0 +1,149 @@
+"""Do the data look like the model plus the declared noise? Axis 1 rests on it.
+
+Three checks on the whitened residuals of the matched fit, each with a p-value:
+
+size
+    Their sum of squares follows chi-square with n - d degrees of freedom. Too large means
+    that the noise was declared too small or that the model misses something; too small,
+    that the noise was declared too large.
+normality
+    Shapiro–Wilk; beyond 5,000 residuals, D'Agostino's K^2.
+whiteness
+    The mean product of each residual with its nearest neighbours, relative to their mean
+    square, against 999 random permutations. Neighbours are near in the coordinates that the
+    caller gives; without them, in the index space of what the forward model returns, so that
+    a field indexed by time and space is checked in time and space, in whatever order its
+    sites are listed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.spatial import cKDTree
+
+FloatArray = NDArray[np.float64]
+
+# A call speaks up when a p-value, times the number of checks it made, is below this.
+ALARM = 0.01
+PERMUTATIONS = 999
+NEIGHBORS = 4
+# Residuals shuffled in one array: a bound on memory.
+SHUFFLED_AT_ONCE = 2_000_000
+# With fewer residuals than this the checks could not tell anything.
+FEWEST = 8
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of the residuals.
+
+    Attributes
+    ----------
+    name : str
+        "size", "normality" or "whiteness".
+    statistic : float
+        Root mean square, the test's W or K^2, and the neighbour correlation, in turn.
+    p_value : float
+    meaning : str
+        What it means, as a sentence, when the check fails.
+    """
+
+    name: str
+    statistic: float
+    p_value: float
+    meaning: str
+
+
+def check_residuals(
+    residuals: FloatArray,
+    fitted: int,
+    position: FloatArray,
+    *,
+    noise_known: bool,
+    seed: int = 0,
+) -> list[Check]:
+    """Check whitened residuals of a matched fit.
+
+    Parameters
+    ----------
+    residuals : array, shape (n,)
+    fitted : int
+        Number of fitted parameters.
+    position : array, shape (n, k)
+        Where each residual lies.
+    noise_known : bool
+        The size can be checked only against noise that was not estimated from the same fit.
+    seed : int
+        Of the permutations.
+    """
+    checks = []
+    freedom = len(residuals) - fitted
+    if noise_known and freedom >= 1:
+        checks.append(_size(residuals, freedom))
+    if len(residuals) >= FEWEST and np.ptp(residuals) > 0:
+        checks.append(_normality(residuals))
+        checks.append(_whiteness(residuals, position, seed))
+    return checks
+
+
+def _size(residuals: FloatArray, freedom: int) -> Check:
+    total = float(residuals @ residuals)
+    p = 2 * min(stats.chi2.cdf(total, freedom), stats.chi2.sf(total, freedom))
+    rms = float(np.sqrt(total / freedom))
+    meaning = (
+        f"residuals are {rms:.2f} times as large as the declared noise: the noise is declared "
+        f"too {'small, or the forward model misses something' if rms > 1 else 'large'}"
+    )
+    return Check("size", rms, float(min(p, 1.0)), meaning)
+
+
+def _normality(residuals: FloatArray) -> Check:
+    test = stats.shapiro if len(residuals) <= 5000 else stats.normaltest
+    result = test(residuals)
+    meaning = "residuals are not Gaussian: outliers, or another kind of noise than declared"
+    return Check("normality", float(result.statistic), float(result.pvalue), meaning)
+
+
+def _whiteness(residuals: FloatArray, position: FloatArray, seed: int) -> Check:
+    extent = np.ptp(position, axis=0)
+    position = position / np.where(extent > 0, extent, 1.0)
+    count = min(NEIGHBORS, len(residuals) - 1)
+    neighbors = _neighbors(position, count)
+    centred = residuals - residuals.mean()
+
+    def correlation(values: FloatArray) -> FloatArray:
+        product = np.einsum("...n,...nk->...", values, values[..., neighbors])
+        result: FloatArray = product / (count * np.sum(values**2, axis=-1))
+        return result
+
+    observed = float(correlation(centred))
+    generator = np.random.default_rng(seed)
+    as_extreme = 0
+    for block in _blocks(PERMUTATIONS, max(1, SHUFFLED_AT_ONCE // len(residuals))):
+        shuffled = generator.permuted(np.tile(centred, (block, 1)), axis=1)
+        as_extreme += int(np.sum(np.abs(correlation(shuffled)) >= abs(observed)))
+    meaning = (
+        f"neighbouring residuals are alike (correlation {observed:+.2f}): the forward model "
+        "misses a structure, or the noise is correlated"
+    )
+    return Check("whiteness", observed, (1 + as_extreme) / (1 + PERMUTATIONS), meaning)
+
+
+def _neighbors(position: FloatArray, count: int) -> NDArray[np.intp]:
+    """Return the nearest other residuals of each one, shape (n, count)."""
+    found = cKDTree(position).query(position, k=count + 1)[1]
+    # A residual is its own nearest neighbour; where others share its place, it may come later
+    # in its row or not at all, and the farthest goes instead.
+    own = found == np.arange(len(position))[:, None]
+    own[~own.any(axis=1), -1] = True
+    others: NDArray[np.intp] = found[~own].reshape(len(position), count)
+    return others
+
+
+def _blocks(total: int, size: int) -> list[int]:
+    """Cut `total` into blocks of at most `size`."""
+    return [min(size, total - start) for start in range(0, total, size)]

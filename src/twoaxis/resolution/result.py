@@ -1,0 +1,357 @@
+"""What axis 1 found: a labelled result that can be read, saved and loaded."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from twoaxis.errors import InputError
+from twoaxis.files import write_whole
+from twoaxis.statistics import (
+    Interval,
+    bootstrap_estimates,
+    cluster_bootstrap,
+    weighted_mean,
+    weighted_quantile,
+)
+
+SCHEMA = "twoaxis.resolution/1"
+
+ALL_LAYOUTS = "all layouts"
+
+Statistic = Literal["mean", "median", "p90"]
+
+# Draws and seed of the bootstrap are those published for the recoverability block.
+BOOTSTRAP_DRAWS = 20_000
+BOOTSTRAP_SEED = 20260719
+
+
+class Resolution:
+    """How well these observations resolve the parameters.
+
+    Made by `twoaxis.resolve`. Everything is in ``data``, an `xarray.Dataset` that plain
+    xarray can open again; the attributes below are views of it. With several parameters each
+    of them has a leading dimension ``parameter``.
+
+    Attributes
+    ----------
+    data : xarray.Dataset
+    """
+
+    def __init__(self, data: xr.Dataset) -> None:
+        self.data = data
+
+    def _of_parameters(self, variable: str) -> xr.DataArray:
+        array = self.data[variable]
+        return array.isel(parameter=0, drop=True) if array.sizes["parameter"] == 1 else array
+
+    @property
+    def parameters(self) -> list[str]:
+        """Names of the parameters."""
+        return [str(name) for name in self.data["parameter"].values]
+
+    @property
+    def layouts(self) -> list[str]:
+        """Names of the layouts."""
+        return [str(name) for name in self.data["layout"].values]
+
+    @property
+    def replicas(self) -> int:
+        """Number of noise replicas."""
+        return int(self.data.sizes["replica"])
+
+    @property
+    def centered_on(self) -> str:
+        """What the replicas were simulated at: "truth", "delivered" or "point"."""
+        return str(self.data.attrs["centered_on"])
+
+    @property
+    def estimate(self) -> xr.DataArray:
+        """Matched maximum-likelihood estimates, in physical units, (layout, replica)."""
+        return self._of_parameters("estimate")
+
+    @property
+    def error_percent(self) -> xr.DataArray:
+        """``100 |estimate / center - 1|``, (layout, replica): an error around a truth only."""
+        return self._of_parameters("error_percent")
+
+    @property
+    def gauss_newton_error_percent(self) -> xr.DataArray:
+        """The same for one Gauss–Newton step from the delivered value, or from the centre."""
+        return self._of_parameters("gauss_newton_error_percent")
+
+    @property
+    def fisher_error_percent(self) -> xr.DataArray:
+        """First-order prediction of the mean error, (layout,)."""
+        return self._of_parameters("fisher_error_percent")
+
+    @property
+    def noiseless_bias_percent(self) -> xr.DataArray:
+        """Signed error of the fit to noise-free data, (layout,): the solver's own bias."""
+        return self._of_parameters("noiseless_bias_percent")
+
+    @property
+    def covered(self) -> xr.DataArray:
+        """Whether each likelihood-profile set holds the centre, (layout, replica)."""
+        return self._of_parameters("covered")
+
+    @property
+    def coverage(self) -> xr.DataArray:
+        """Share of likelihood-profile sets that hold the centre."""
+        return self.covered.mean(("layout", "replica"))
+
+    @property
+    def excluded_parameters(self) -> dict[float, str]:
+        """Values at which the forward model could not be used, and why."""
+        if "excluded_reason" not in self.data:
+            return {}
+        reasons = self.data["excluded_reason"]
+        return dict(zip(reasons["excluded"].values.tolist(), reasons.values.tolist(), strict=True))
+
+    @property
+    def messages(self) -> list[str]:
+        """What a reader must know before using the numbers, as sentences."""
+        return str(self.data.attrs["messages"]).splitlines()
+
+    def interval(
+        self,
+        statistic: Statistic = "mean",
+        *,
+        parameter: str | None = None,
+        layout: str | None = None,
+        level: float = 0.95,
+    ) -> Interval | None:
+        """Percentile cluster-bootstrap interval of the error's mean, median or p90.
+
+        The clusters are the replicas: layouts that share a noise vector stay together. None
+        with a single replica, which says nothing about the spread between replicas.
+        """
+        errors = self._errors(parameter, layout)
+        if self.replicas < 2:
+            return None
+        values = errors.values.ravel()
+        clusters = np.broadcast_to(errors["replica"].values, errors.shape).ravel()
+        return cluster_bootstrap(
+            lambda weights: weighted_statistic(statistic, values, weights),
+            clusters,
+            draws=BOOTSTRAP_DRAWS,
+            seed=BOOTSTRAP_SEED,
+            level=level,
+        )
+
+    def _errors(self, parameter: str | None, layout: str | None) -> xr.DataArray:
+        """Return the errors of one parameter, on one layout or all, (layout, replica)."""
+        chosen = self.parameters[0] if parameter is None else parameter
+        if parameter is None and len(self.parameters) > 1:
+            raise InputError(
+                f"one of the parameters {', '.join(self.parameters)}",
+                "no parameter",
+                f'name one, as in parameter="{chosen}"',
+            )
+        errors = self.data["error_percent"].sel(parameter=chosen, drop=True)
+        return errors if layout is None else errors.sel(layout=[layout])
+
+    def summary(self) -> pd.DataFrame:
+        """Return a table: a row for each layout, and one for all of them together.
+
+        Errors are in percent; ``ci_low`` and ``ci_high`` bound the mean. With several
+        parameters the rows are indexed by parameter and layout.
+        """
+        return self._summary.copy()
+
+    @cached_property
+    def _summary(self) -> pd.DataFrame:
+        rows = {}
+        for parameter in self.parameters:
+            chosen = self.data.sel(parameter=parameter)
+            for layout in self.layouts:
+                rows[parameter, layout] = _row(chosen.sel(layout=[layout]))
+            if len(self.layouts) > 1:
+                rows[parameter, ALL_LAYOUTS] = _row(chosen)
+        table = pd.DataFrame.from_dict(rows, orient="index")
+        if self.replicas > 1:
+            low, high = self._mean_intervals()
+            table.insert(1, "ci_low", low)
+            table.insert(2, "ci_high", high)
+        table.index = pd.MultiIndex.from_tuples(rows, names=["parameter", "layout"])
+        return table.droplevel("parameter") if len(self.parameters) == 1 else table
+
+    def _mean_intervals(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """95% ends of every mean in the summary, from one bootstrap for all of them."""
+        errors = self.data["error_percent"].values  # (parameter, layout, replica)
+        if len(self.layouts) > 1:
+            errors = np.concatenate([errors, errors.mean(axis=1, keepdims=True)], axis=1)
+        by_replica = errors.reshape(-1, self.replicas)
+        estimates = bootstrap_estimates(
+            lambda weights: weights @ by_replica.T / self.replicas,
+            np.arange(self.replicas),
+            draws=BOOTSTRAP_DRAWS,
+            seed=BOOTSTRAP_SEED,
+        )
+        low, high = np.quantile(estimates, [0.025, 0.975], axis=0)
+        return low, high
+
+    def directions(self) -> pd.DataFrame:
+        """Return the eigen-directions of the Fisher information, weakest first.
+
+        A row for each layout and direction: its standard error in percent, whether it is
+        weak, and its share of every parameter.
+        """
+        rows = []
+        for layout in self.layouts:
+            chosen = self.data.sel(layout=layout)
+            for k in chosen["direction"].values:
+                one = chosen.sel(direction=k)
+                shares = dict(zip(self.parameters, one["direction_vector"].values, strict=True))
+                rows.append(
+                    {
+                        "layout": layout,
+                        "direction": int(k),
+                        "standard_error_percent": float(one["direction_error_percent"]),
+                        "weak": bool(one["direction_weak"]),
+                        **shares,
+                    }
+                )
+        return pd.DataFrame(rows).set_index(["layout", "direction"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the headline numbers as plain Python values, ready for JSON."""
+        several = len(self.parameters) > 1
+        per = {name: self._parameter_dict(name) for name in self.parameters}
+        numbers = {"by_parameter": per} if several else per[self.parameters[0]]
+        return {
+            "parameters": self.parameters,
+            "centered_on": self.centered_on,
+            "center": dict(zip(self.parameters, self.data["center"].values.tolist(), strict=True)),
+            "layouts": self.layouts,
+            "replicas": self.replicas,
+            **numbers,
+            "level": float(self.data.attrs["level"]),
+            "method": str(self.data.attrs["method"]),
+            "excluded_parameters": [
+                {"value": value, "reason": reason}
+                for value, reason in self.excluded_parameters.items()
+            ],
+            "messages": self.messages,
+        }
+
+    def _parameter_dict(self, parameter: str) -> dict[str, Any]:
+        chosen = self.data.sel(parameter=parameter)
+        errors = chosen["error_percent"].values.ravel()
+        fisher = chosen["fisher_error_percent"]
+        by_layout = dict(zip(self.layouts, map(_finite, fisher.values.tolist()), strict=True))
+        bias = dict(
+            zip(self.layouts, chosen["noiseless_bias_percent"].values.tolist(), strict=True)
+        )
+        return {
+            "error_percent": {
+                "mean": float(errors.mean()),
+                "median": float(np.median(errors)),
+                "p90": float(np.quantile(errors, 0.9)),
+                "ci95": _ends(self.interval("mean", parameter=parameter)),
+                "median_ci95": _ends(self.interval("median", parameter=parameter)),
+                "p90_ci95": _ends(self.interval("p90", parameter=parameter)),
+            },
+            "fisher_error_percent": {"by_layout": by_layout, "mean": _finite(float(fisher.mean()))},
+            "gauss_newton_error_percent": float(chosen["gauss_newton_error_percent"].mean()),
+            "noiseless_bias_percent": bias,
+            "coverage": float(chosen["covered"].mean()),
+            "on_bound": int(chosen["on_bound"].sum()),
+        }
+
+    def __repr__(self) -> str:
+        table = self.summary().to_string(float_format=_short)
+        return "\n".join([self._headline(), table, *(f"! {line}" for line in self.messages)])
+
+    def _repr_html_(self) -> str:
+        table = self.summary().to_html(float_format=_short, border=0)
+        notes = "".join(f"<li>{escape(line)}</li>" for line in self.messages)
+        return f"<p>{escape(self._headline())}</p>{table}" + (f"<ul>{notes}</ul>" if notes else "")
+
+    def _headline(self) -> str:
+        center = ", ".join(
+            f"{name} = {value:g}"
+            for name, value in zip(self.parameters, self.data["center"].values, strict=True)
+        )
+        quantity = {
+            "truth": f"relative error around the truth {center}",
+            "delivered": f"spread around the delivered {center} (no truth is known)",
+            "point": f"spread around {center}",
+        }[self.centered_on]
+        return (
+            f"Resolution of {len(self.layouts)} layout(s) under {self.replicas} noise replica(s): "
+            f"{quantity}, in percent"
+        )
+
+    def to_netcdf(self, path: str | os.PathLike[str]) -> Path:
+        """Write everything to one netCDF file, whole or not at all."""
+        return write_whole(path, lambda target: self.data.to_netcdf(target, engine="h5netcdf"))
+
+
+def load_resolution(path: str | os.PathLike[str]) -> Resolution:
+    """Load a `Resolution` from a netCDF file. Nothing in the file is executed."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError("a netCDF file", f"no file at {str(path)!r}", "check the path")
+    try:
+        with xr.open_dataset(path, engine="h5netcdf") as opened:
+            data = opened.load()
+    except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
+        raise InputError(
+            "a netCDF file that Resolution.to_netcdf wrote",
+            f"{str(path)!r}, which cannot be read ({type(error).__name__})",
+            "write it again; the file may be damaged or of another kind",
+        ) from error
+    schema = data.attrs.get("schema")
+    if schema != SCHEMA:
+        raise InputError(
+            f"a file with schema {SCHEMA!r}",
+            f"schema {schema!r} in {str(path)!r}",
+            "load it with the version of twoaxis that wrote it, or make it again",
+        )
+    return Resolution(data)
+
+
+def weighted_statistic(statistic: Statistic, values: Any, weights: Any) -> Any:
+    """Mean, median or 90th percentile of `values` under bootstrap counts."""
+    if statistic == "mean":
+        return weighted_mean(values, weights)
+    if statistic not in ("median", "p90"):
+        raise InputError('statistic "mean", "median" or "p90"', repr(statistic), "choose one")
+    return weighted_quantile(values, weights, 0.5 if statistic == "median" else 0.9)
+
+
+def _row(chosen: xr.Dataset) -> dict[str, float]:
+    """Return the summary of one parameter on the chosen layouts, without its interval."""
+    errors = chosen["error_percent"].values.ravel()
+    return {
+        "mean": float(errors.mean()),
+        "median": float(np.median(errors)),
+        "p90": float(np.quantile(errors, 0.9)),
+        "fisher": float(chosen["fisher_error_percent"].mean()),
+        "gauss_newton": float(chosen["gauss_newton_error_percent"].mean()),
+        "bias": float(chosen["noiseless_bias_percent"].mean()),
+        "coverage": float(chosen["covered"].mean()),
+        "on_bound": int(chosen["on_bound"].sum()),
+    }
+
+
+def _short(value: float) -> str:
+    """Four digits; rounding in place of an exact zero is shown as zero."""
+    return f"{value:.4g}" if abs(value) > 1e-9 else "0"
+
+
+def _ends(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [interval.low, interval.high]
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity: an unresolved parameter has no predicted error."""
+    return value if np.isfinite(value) else None
