@@ -139,7 +139,7 @@ def benchmark_draws_command(json_file: Json = None) -> None:
     table = benchmark_draws()
     mean = float(table["error_percent"].mean())
     if json_file != "-":
-        shown = Table(title="Matched estimates of the benchmark draws", box=SIMPLE, pad_edge=False)
+        shown = Table(title="Matched estimates of the benchmark draws", box=SIMPLE, padding=0)
         for column in table.columns:
             shown.add_column(column.replace("_", " "))
         for draw in table.itertuples(index=False):
@@ -255,11 +255,11 @@ def _print_rows(title: str, frame: pd.DataFrame) -> None:
     """Print a resolution table, narrow enough for a terminal of 80 columns."""
     labels = [str(name) for name in frame.index.names]
     table = Table(
-        title=escape(title), title_justify="left", title_style="bold", box=SIMPLE, pad_edge=False
+        title=escape(title), title_justify="left", title_style="bold", box=SIMPLE, padding=0
     )
     for label in labels:
         table.add_column(label, no_wrap=True)
-    for heading in ("mean [95% CI]", "median", "P90", "Fisher", "bias", "coverage", "bound"):
+    for heading in ("mean [95% CI]", "median", "P90", "Fisher", "bias", "cover", "bound"):
         table.add_column(escape(heading), justify="right", no_wrap=True)
     for index, row in frame.iterrows():
         names = index if isinstance(index, tuple) else (index,)

@@ -43,8 +43,10 @@ class Parameter:
     Examples
     --------
     >>> viscosity = Parameter(truth=0.01, bounds=(0.002, 0.05))
-    >>> float(viscosity.to_value(viscosity.to_coordinate(0.01)))
-    0.01
+    >>> round(float(viscosity.to_coordinate(0.01)), 4)
+    -4.6052
+    >>> round(float(viscosity.percent(0.012, center=0.01)), 6)
+    20.0
     """
 
     bounds: tuple[float, float]

@@ -33,8 +33,8 @@ def get_solver(problem: str | Problem, fidelity: Fidelity = "fine") -> Solver:
     problem : str or Problem
     fidelity : {"fine", "coarse"}
         The fine solver makes the data; the coarse one serves the discrepancy control.
-        Evolution problems: 2001 by 201 and 501 by 101 (time by space). Darcy: 65 by 65
-        and 33 by 33.
+        Evolution problems: 2001 by 201 and 501 by 101 (time by space). Darcy: 49 by 49
+        and 25 by 25.
     """
     if fidelity not in ("fine", "coarse"):
         raise InputError('the solver "fine" or "coarse"', repr(fidelity), "choose one of the two")
@@ -42,4 +42,4 @@ def get_solver(problem: str | Problem, fidelity: Fidelity = "fine") -> Solver:
     if isinstance(problem, EvolutionProblem):
         levels, nodes = (2001, 201) if fidelity == "fine" else (501, 101)
         return ExplicitSolver(problem, levels, nodes)
-    return SparseSolver(problem, 65 if fidelity == "fine" else 33)
+    return SparseSolver(problem, 49 if fidelity == "fine" else 25)

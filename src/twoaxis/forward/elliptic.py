@@ -29,14 +29,14 @@ class SparseSolver:
     ----------
     problem : SteadyProblem
     nodes : int
-        Nodes along each side, boundary included: 65 for the fine solver, 33 for the coarse.
+        Nodes along each side, boundary included: 49 for the fine solver, 25 for the coarse.
 
     Examples
     --------
     >>> from twoaxis.problems import DARCY
-    >>> u = SparseSolver(DARCY, nodes=65).field(lambda_0=0.15, lambda_1=0.85)
+    >>> u = SparseSolver(DARCY, nodes=49).field(lambda_0=0.15, lambda_1=0.85)
     >>> u.shape
-    (65, 65)
+    (49, 49)
     """
 
     problem: SteadyProblem

@@ -99,7 +99,14 @@ class ForwardModel:
             )
 
     def __call__(self, coordinates: FloatArray, advance: Advance | None = None) -> Predictions:
-        """Predict for coordinates of shape (B, d)."""
+        """Predict for coordinates of shape (B, d); a point that comes twice is solved once."""
+        distinct, place = np.unique(coordinates, axis=0, return_inverse=True)
+        if len(distinct) < len(coordinates):
+            values, reasons = self._predict(distinct, advance)
+            return Predictions(values[place], [reasons[i] for i in place])
+        return self._predict(coordinates, advance)
+
+    def _predict(self, coordinates: FloatArray, advance: Advance | None) -> Predictions:
         count = len(coordinates)
         values = np.full((count, len(self.entries)), np.nan)
         reasons = [""] * count

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from twoaxis.errors import InputError
 from twoaxis.resolution import Resolution
 
 ESTIMATES = "#4C78A8"
@@ -42,14 +41,8 @@ def plot_resolution(
     """
     import matplotlib.pyplot as plt
 
-    names = resolution.parameters
-    chosen = parameter if parameter is not None else names[0]
-    if chosen not in names or (parameter is None and len(names) > 1):
-        raise InputError(f"one of the parameters {names}", repr(parameter), "name one of them")
-    if layout is not None and layout not in resolution.layouts:
-        raise InputError(f"one of the layouts {resolution.layouts}", repr(layout), "name one")
-    layouts = resolution.layouts if layout is None else [layout]
-    data = resolution.data.sel(parameter=chosen, layout=layouts)
+    data = resolution.select(parameter, layout)
+    name = str(data["parameter"].values)
     center = float(data["center"])
     # error_percent has the right reference; the estimate gives it its sign.
     deviation = np.sign(data["estimate"].values - center) * data["error_percent"].values
@@ -62,10 +55,8 @@ def plot_resolution(
     ax.axvline(0, color=CENTER, lw=1, label={"truth": "truth"}.get(kind, f"{kind} value"))
     mean = float(data["error_percent"].mean())
     word = "mean error" if kind == "truth" else "mean deviation"
-    ax.set_title(f"{chosen} = {center:g}: {word} {mean:.2f}% over {deviation.size} refits")
-    ax.set_xlabel(
-        f"estimate of {chosen} relative to the {kind if kind != 'point' else 'centre'}, %"
-    )
+    ax.set_title(f"{name} = {center:g}: {word} {mean:.2f}% over {deviation.size} refits")
+    ax.set_xlabel(f"estimate of {name} relative to the {kind if kind != 'point' else 'centre'}, %")
     ax.set_yticks([])
     ax.legend(frameon=False)
     for side in ("top", "right", "left"):

@@ -19,7 +19,7 @@ from twoaxis.forward import ForwardModel
 from twoaxis.progress import Advance
 from twoaxis.resolution.design import Design
 from twoaxis.resolution.estimator import Fits, joined
-from twoaxis.resolution.least_squares import Minimum, minimize
+from twoaxis.resolution.least_squares import GAIN_TOLERANCE, Minimum, minimize
 from twoaxis.resolution.sensitivity import STEP, sensitivities
 
 FloatArray = NDArray[np.float64]
@@ -81,17 +81,21 @@ class DirectEstimator:
         starts = self._starts(design, rows)  # (R, S, d)
         count, number, dimension = starts.shape
         owner = np.repeat(np.arange(count), number)
-        found = self._minimize(design, rows[owner], starts.reshape(-1, dimension))
-        chi2 = found.chi2.reshape(count, number)
+        # Each start goes far enough to tell minima apart; the best then goes all the way.
+        rough = self._minimize(
+            design, rows[owner], starts.reshape(-1, dimension), gain_tolerance=SAME_MINIMUM / 10
+        )
+        chi2 = rough.chi2.reshape(count, number)
         best = np.arange(count) * number + chi2.argmin(axis=1)
-        estimate, lowest = found.q[best], found.chi2[best]
+        found = self._minimize(design, rows, rough.q[best])
+        estimate, lowest = found.q, found.chi2
         low, high = self.bounds
         held = self._held_at_center(design, rows, estimate, lowest)
         return Fits(
             estimate=estimate,
             chi2=lowest,
             on_bound=(estimate <= low) | (estimate >= high),
-            converged=found.converged[best],
+            converged=found.converged,
             deviance=held,
             joint_deviance=np.maximum(self._chi2_at_center(design, rows) - lowest, 0.0),
             agreeing_starts=(chi2 <= lowest[:, None] + SAME_MINIMUM).sum(axis=1),
@@ -132,19 +136,22 @@ class DirectEstimator:
         rows: FloatArray,
         start: FloatArray,
         free: NDArray[np.bool_] | None = None,
+        gain_tolerance: float = GAIN_TOLERANCE,
     ) -> Minimum:
         low, high = self.bounds
+        moving = np.ones(start.shape[1], dtype=bool) if free is None else free
 
         def misfit(q: FloatArray, which: IndexArray) -> FloatArray:
             return rows[which] - design.deviations(self.model(q).values)
 
         def sensitivity(q: FloatArray, r: FloatArray, which: IndexArray) -> FloatArray:
             here = rows[which] - r
-            return np.stack(
-                [self._slope(design, q, here, j, low, high) for j in range(q.shape[1])], axis=-1
-            )
+            slopes = np.zeros((*here.shape, q.shape[1]))
+            for j in np.flatnonzero(moving):
+                slopes[..., j] = self._slope(design, q, here, j, low, high)
+            return slopes
 
-        return minimize(misfit, sensitivity, start, low, high, free)
+        return minimize(misfit, sensitivity, start, low, high, moving, gain_tolerance)
 
     def _slope(
         self,

@@ -46,6 +46,7 @@ def minimize(
     lower: FloatArray,
     upper: FloatArray,
     free: BoolArray | None = None,
+    gain_tolerance: float = GAIN_TOLERANCE,
     max_iterations: int = 60,
 ) -> Minimum:
     """Minimise ``|misfit(q)|^2`` inside a box, for every row of `start`.
@@ -58,6 +59,8 @@ def minimize(
     lower, upper : array, shape (d,)
     free : array of bool, shape (d,), optional
         Coordinates that may move; the others stay at their start.
+    gain_tolerance : float
+        A problem is finished when its next step promises a smaller fall of chi2 than this.
     max_iterations : int
         Steps tried for each problem, rejected ones included.
     """
@@ -81,7 +84,7 @@ def minimize(
             slopes[renew] = sensitivity(q[renew], r[renew], renew)
             stale[renew] = False
         step, gain = _steps(slopes[which], r[which], q[which], damping[which], lower, upper, free)
-        finished = gain < GAIN_TOLERANCE
+        finished = gain < gain_tolerance
         converged[which[finished]] = True
         running[which[finished]] = False
         which, step = which[~finished], step[~finished]

@@ -148,15 +148,30 @@ class Resolution:
 
     def _errors(self, parameter: str | None, layout: str | None) -> xr.DataArray:
         """Return the errors of one parameter, on one layout or all, (layout, replica)."""
-        chosen = self.parameters[0] if parameter is None else parameter
-        if parameter is None and len(self.parameters) > 1:
+        chosen = self.select(parameter, layout)["error_percent"]
+        return chosen.transpose("layout", "replica")
+
+    def select(self, parameter: str | None = None, layout: str | None = None) -> xr.Dataset:
+        """Return the part of the data about one parameter, on one layout or on all.
+
+        The parameter may be left out where there is only one.
+        """
+        if parameter is None and len(self.parameters) == 1:
+            parameter = self.parameters[0]
+        if parameter not in self.parameters:
             raise InputError(
                 f"one of the parameters {', '.join(self.parameters)}",
-                "no parameter",
-                f'name one, as in parameter="{chosen}"',
+                f"parameter={parameter!r}",
+                f'name one, as in parameter="{self.parameters[0]}"',
             )
-        errors = self.data["error_percent"].sel(parameter=chosen, drop=True)
-        return errors if layout is None else errors.sel(layout=[layout])
+        if layout is not None and layout not in self.layouts:
+            raise InputError(
+                f"one of the layouts {', '.join(self.layouts)}",
+                f"layout={layout!r}",
+                "name one, or leave it out for all of them",
+            )
+        chosen = self.data.sel(parameter=parameter)
+        return chosen if layout is None else chosen.sel(layout=[layout])
 
     def summary(self) -> pd.DataFrame:
         """Return a table: a row for each layout, and one for all of them together.

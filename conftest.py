@@ -1,0 +1,43 @@
+"""Run the Python snippets of README.md and docs/ as tests, each page in a namespace of its own."""
+
+from __future__ import annotations
+
+import os
+
+import matplotlib
+import numpy as np
+import pytest
+from sybil import Sybil
+from sybil.parsers.myst import PythonCodeBlockParser, SkipParser
+from sybil.sybil import SybilCollection
+
+matplotlib.use("Agg")
+
+
+def readers_own(namespace: dict[str, object]) -> None:
+    """Supply what the README calls the reader's own: a simulator and two layouts."""
+    t = np.linspace(0, 1, 50)[:, None]
+    x = np.linspace(0, 1, 40)
+    generator = np.random.default_rng(0)
+    namespace["simulate"] = lambda nu: np.exp(-100 * nu * t) * np.sin(np.pi * x)
+    namespace["sites_8"] = generator.choice(2000, 100, replace=False)
+    namespace["sites_9"] = generator.choice(2000, 100, replace=False)
+
+
+def pages(patterns: list[str], setup=None) -> Sybil:
+    parsers = [PythonCodeBlockParser(), SkipParser()]
+    return Sybil(parsers=parsers, patterns=patterns, setup=setup, fixtures=["scratch_folder"])
+
+
+pytest_collect_file = SybilCollection(
+    [pages(["README.md"], readers_own), pages(["docs/*.md", "docs/**/*.md"])]
+).pytest()
+
+
+@pytest.fixture(scope="module")
+def scratch_folder(tmp_path_factory):
+    """Files that a page writes go to a folder of its own."""
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("page"))
+    yield
+    os.chdir(before)

@@ -1,0 +1,204 @@
+"""Every bad input ends in a sentence that says what was wanted, what came and what to do."""
+
+import numpy as np
+import pytest
+
+import twoaxis as ta
+
+T = np.linspace(0, 1, 20)
+RATE = {"rate": ta.Parameter(truth=2.0, bounds=(0.5, 8.0))}
+
+
+def decay(rate):
+    return np.exp(-rate * T)
+
+
+def half_nan(rate):
+    values = decay(rate)
+    values[7] = np.nan
+    return values
+
+
+def growing(rate):
+    return np.ones(20 if rate == 2.0 else 21)
+
+
+def says(*words):
+    """A pattern that finds the words in this order."""
+    return "(?s)" + ".*".join(words)
+
+
+PARAMETER_CASES = {
+    "truth outside bounds": (
+        dict(truth=9.0, bounds=(0.5, 8.0)),
+        says("truth inside the bounds", "truth=9", "widen bounds"),
+    ),
+    "truth not positive in log coordinates": (
+        dict(truth=-1.0, bounds=(-2.0, 8.0)),
+        says("positive truth", "truth=-1", 'coordinate="linear"'),
+    ),
+    "bounds not positive in log coordinates": (
+        dict(bounds=(0.0, 8.0)),
+        says("bounds above zero", r"bounds=\(0.0, 8.0\)", 'coordinate="linear"'),
+    ),
+    "bounds reversed": (
+        dict(bounds=(8.0, 0.5)),
+        says("lower one first", r"bounds=\(8, 0.5\)", r"bounds=\(0.5, 8\)"),
+    ),
+    "bounds not numbers": (dict(bounds="wide"), says("two finite numbers", "wide")),
+}
+
+
+@pytest.mark.parametrize(("settings", "message"), PARAMETER_CASES.values(), ids=PARAMETER_CASES)
+def test_parameters(settings, message):
+    with pytest.raises(ta.InputError, match=message):
+        ta.Parameter(**settings)
+
+
+CASES = {
+    "noise zero": (dict(noise=0.0), says("positive standard deviations", "0", "above zero")),
+    "noise negative": (dict(noise=-0.1), says("positive standard deviations", "-0.1")),
+    "noise not finite": (dict(noise=np.nan), says("finite noise")),
+    "noise not a number": (dict(noise="loud"), says("real numbers")),
+    "noise of the wrong length": (
+        dict(noise=np.ones(7)),
+        says("20 entries", r"\(7,\)", "index noise like the whole output"),
+    ),
+    "covariance not positive definite": (
+        dict(noise=np.ones((20, 20)) - 2 * np.eye(20)),
+        says("positive definite", "smallest eigenvalue", "diagonal"),
+    ),
+    "covariance not symmetric": (
+        dict(noise=np.eye(20) + np.triu(np.ones((20, 20)), 1)),
+        says("symmetric", "mirror image"),
+    ),
+    "no noise and no data": (dict(noise=None), says("noise, or data", "neither")),
+    "forward returns NaN": (
+        dict(forward=half_nan),
+        says("finite predictions", "1 of 20", "entry 7", "layouts"),
+    ),
+    "forward changes its shape": (
+        dict(forward=growing),
+        says(r"shape \(20,\)", r"shape \(21,\)", "rate=", "same entries"),
+    ),
+    "forward takes other names": (
+        dict(forward=lambda speed: decay(speed)),
+        says("keywords rate", "speed", "lambda"),
+    ),
+    "forward ignores its parameter": (
+        dict(forward=lambda rate: T),  # noqa: ARG005
+        says("depend on the parameters", "do not change", "uses its arguments"),
+    ),
+    "forward returns complex numbers": (
+        dict(forward=lambda rate: decay(rate) * 1j),
+        says("real numbers", "complex128"),
+    ),
+    "forward returns nothing": (dict(forward=lambda rate: None), says("real numbers")),  # noqa: ARG005
+    "forward raises": (
+        dict(forward=lambda rate: 1 / 0),  # noqa: ARG005
+        says(r"forward\(rate=2\)", "ZeroDivisionError", "by itself"),
+    ),
+    "forward is no function": (dict(forward=decay(2.0)), says("function", "ndarray")),
+    "layout out of range": (
+        dict(layouts={"a": [0, 20]}),
+        says("layout 'a' from 0 to 19", "20", "ravel_multi_index"),
+    ),
+    "layout negative": (dict(layouts={"a": [-1, 3]}), says("from 0 to 19", "-1")),
+    "layout repeated": (dict(layouts={"a": [3, 5, 3]}), says("once", "3", "drop")),
+    "layout a mask": (dict(layouts={"a": T > 0.5}), says("flat indices", "bool", "flatnonzero")),
+    "layout empty": (dict(layouts={"a": []}), says("flat indices", r"\(0,\)")),
+    "no layouts": (dict(layouts={}), says("at least one layout")),
+    "zero replicas": (dict(replicas=0), says("replicas", "at least 1", "replicas=0")),
+    "replicas not whole": (dict(replicas=2.5), says("replicas", "2.5")),
+    "bank too small": (dict(bank=2), says("bank", "at least 5")),
+    "level out of range": (dict(level=95), says("between 0 and 1", "95")),
+    "unknown method": (dict(method="magic"), says("bank", "direct", "magic")),
+    "unknown centre": (dict(at="middle"), says("truth", "delivered", "middle")),
+    "centre without a value": (dict(at="delivered"), says("delivered for every", "rate")),
+    "centre outside the bounds": (dict(at={"rate": 99.0}), says("inside the bounds", "99")),
+    "centre of another name": (dict(at={"nu": 1.0}), says("rate", "nu")),
+    "data of the wrong shape": (dict(data=np.ones(3)), says("data in the shape", r"\(3,\)")),
+    "data not finite": (dict(data=half_nan(2.0)), says("finite observations", "position 7")),
+    "data for other layouts": (
+        dict(layouts={"a": [1, 2, 3]}, data={"b": [1, 2, 3]}),
+        says("layouts a", "data for b"),
+    ),
+    "fit model of another shape": (
+        dict(fit_forward=lambda rate: decay(rate)[:5]),
+        says("fit_forward", r"\(20,\)", r"\(5,\)", "interpolate"),
+    ),
+    "parameters as a list": (dict(parameters=["rate"]), says("mapping", "list")),
+    "parameters as numbers": (dict(parameters={"rate": 2.0}), says("twoaxis.Parameter", "2.0")),
+    "coordinates of another length": (
+        dict(coordinates=np.ones((3, 1)), data=decay(2.0)),
+        says(r"\(20, k\)", r"\(3, 1\)"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), CASES.values(), ids=CASES)
+def test_resolve(changes, message):
+    arguments = {"forward": decay, "parameters": RATE, "noise": 0.1, "replicas": 3, **changes}
+    with pytest.raises(ta.InputError, match=message):
+        ta.resolve(**arguments)
+
+
+def test_the_forward_model_fails_on_one_side_of_the_centre():
+    def edge(rate):
+        return decay(rate) if rate <= 2.0 else np.full(20, np.inf)
+
+    with pytest.raises(ta.InputError, match=says("both sides of the centre", "not finite")):
+        ta.resolve(edge, RATE, 0.1, replicas=3)
+
+
+def test_a_centre_of_zero_needs_a_scale():
+    parameters = {"c": ta.Parameter(truth=0.0, bounds=(-1, 1), coordinate="linear")}
+    with pytest.raises(ta.InputError, match=says("magnitude", "zero", "scale=0.1")):
+        ta.resolve(lambda c: c * T, parameters, 0.1, replicas=3)
+
+
+def test_a_bank_is_for_one_parameter():
+    parameters = {**RATE, "size": ta.Parameter(truth=1.0, bounds=(0.5, 2.0))}
+    with pytest.raises(ta.InputError, match=says("one parameter", "rate, size", "direct")):
+        ta.resolve(lambda rate, size: size * decay(rate), parameters, 0.1, method="bank")
+
+
+def test_an_unknown_statistic_or_parameter_is_named():
+    found = ta.resolve(decay, RATE, 0.1, replicas=3)
+    with pytest.raises(ta.InputError, match="median"):
+        found.interval("mode")
+    with pytest.raises(ta.InputError, match="rate"):
+        found.interval(parameter="nu")
+    with pytest.raises(ta.InputError, match="all"):
+        found.interval(layout="9")
+
+
+@pytest.mark.parametrize("content", [b"", b"not netCDF at all", b"\x89HDF\r\n\x1a\n" + b"0" * 500])
+def test_a_file_that_is_not_ours_is_refused(tmp_path, content):
+    path = tmp_path / "wrong.nc"
+    path.write_bytes(content)
+    with pytest.raises(ta.InputError, match="cannot be read"):
+        ta.load_resolution(path)
+
+
+def test_a_missing_a_truncated_and_a_foreign_file_are_told_apart(tmp_path):
+    with pytest.raises(ta.InputError, match="no file at"):
+        ta.load_resolution(tmp_path / "nowhere.nc")
+    found = ta.resolve(decay, RATE, 0.1, replicas=3)
+    path = found.to_netcdf(tmp_path / "found.nc")
+    cut = tmp_path / "cut.nc"
+    cut.write_bytes(path.read_bytes()[:-2000])
+    with pytest.raises(ta.InputError, match="cannot be read"):
+        ta.load_resolution(cut)
+    foreign = tmp_path / "foreign.nc"
+    found.data.assign_attrs(schema="somebody/else").to_netcdf(foreign, engine="h5netcdf")
+    with pytest.raises(ta.InputError, match=says("twoaxis.resolution/1", "somebody/else")):
+        ta.load_resolution(foreign)
+
+
+def test_a_target_that_cannot_be_written_is_refused(tmp_path):
+    found = ta.resolve(decay, RATE, 0.1, replicas=3)
+    with pytest.raises(ta.InputError, match="directory"):
+        found.to_netcdf(tmp_path)
+    with pytest.raises(ta.InputError, match="create the directory"):
+        found.to_netcdf(tmp_path / "missing" / "found.nc")

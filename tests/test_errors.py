@@ -1,0 +1,21 @@
+"""The message of an InputError: what was wanted, what came, what to do."""
+
+import pytest
+
+from twoaxis.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("fix", "end"),
+    [("pass a float", "To mend it: pass a float."), ('did you mean "x"?', 'did you mean "x"?')],
+)
+def test_message_has_three_parts_and_one_stop(fix, end):
+    error = InputError("a number", "'x'", fix)
+    assert str(error).startswith("wanted a number; got 'x'. ")
+    assert str(error).endswith(end)
+    assert (error.wanted, error.got, error.fix) == ("a number", "'x'", fix)
+
+
+def test_is_a_value_error():
+    with pytest.raises(ValueError, match="wanted a; got b"):
+        raise InputError("a", "b", "c")

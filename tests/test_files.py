@@ -1,0 +1,92 @@
+"""A file is there whole, or as it was before."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from twoaxis.errors import InputError
+from twoaxis.files import ensure_writable, write_whole
+
+
+def test_writes_and_returns_the_path(tmp_path):
+    target = tmp_path / "table.json"
+    assert write_whole(str(target), lambda path: path.write_text("new")) == target
+    assert target.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_the_old_file_stands_until_the_new_one_is_complete(tmp_path):
+    target = tmp_path / "table.nc"
+    target.write_text("old")
+
+    def write(path):
+        assert path.parent == tmp_path  # a move between file systems would not be atomic
+        assert path.suffix == ".nc"  # writers that choose a format by suffix
+        path.write_text("new")
+        assert target.read_text() == "old"
+
+    write_whole(target, write)
+    assert target.read_text() == "new"
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("before", [{}, {"table.json": "old"}])
+def test_a_failure_leaves_no_trace(tmp_path, error, before):
+    for name, text in before.items():
+        (tmp_path / name).write_text(text)
+
+    def write(path):
+        path.write_text("half")
+        raise error("in the middle")
+
+    with pytest.raises(error, match="in the middle"):
+        write_whole(tmp_path / "table.json", write)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o002, 0o077])
+def test_permissions_are_those_of_an_ordinary_file(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        written = write_whole(tmp_path / "whole", lambda path: path.write_text("x"))
+        (tmp_path / "plain").write_text("x")
+    finally:
+        after = os.umask(before)
+    assert after == mask
+    assert stat.S_IMODE(written.stat().st_mode) == 0o666 & ~mask
+    assert written.stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_ensure_writable_only_looks(tmp_path):
+    target = tmp_path / "table.json"
+    assert ensure_writable(str(target)) == target
+    assert not any(tmp_path.iterdir())
+    target.write_text("old")
+    assert ensure_writable(target) == target
+    assert target.read_text() == "old"
+
+
+def test_ensure_writable_takes_a_bare_file_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert ensure_writable("table.json") == Path("table.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (".", "a file name to write to; got the directory"),
+        ("missing/table.json", "No such file or directory.*create the directory first"),
+        ("file/table.json", "Not a directory"),
+        ("/proc/table.json", "a place where a file can be written; got '/proc/table.json'"),
+    ],
+)
+def test_places_where_no_file_can_be_written(tmp_path, name, message):
+    (tmp_path / "file").write_text("regular")
+    calls = []
+    with pytest.raises(InputError, match=message):
+        ensure_writable(tmp_path / name)
+    with pytest.raises(InputError, match=message):
+        write_whole(tmp_path / name, calls.append)
+    assert calls == []

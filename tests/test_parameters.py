@@ -1,0 +1,202 @@
+"""Parameters: every refusal, coordinates there and back, percentages and centres."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from twoaxis.errors import InputError
+from twoaxis.parameters import Center, Parameter, center_of, checked_parameters
+
+LOG = Parameter(bounds=(1e-12, 1e12))
+LINEAR = Parameter(bounds=(-1.0, 1.0), coordinate="linear")
+
+
+@pytest.mark.parametrize("bounds", [None, 3.0, (1.0,), (1, 2, 3), (1, math.nan), (1, math.inf)])
+def test_bounds_that_are_not_two_finite_numbers(bounds):
+    with pytest.raises(InputError, match="wanted bounds as two finite numbers; got"):
+        Parameter(bounds=bounds)
+
+
+@pytest.mark.parametrize(
+    ("given_as", "message"),
+    [
+        ({"bounds": ("a", "b")}, "two finite numbers"),
+        ({"bounds": (2, 1)}, r"got bounds=\(2, 1\). To mend it: write bounds=\(1, 2\)"),
+        ({"bounds": (1, 1)}, "leave room between them"),
+        ({"bounds": (1, 2), "coordinate": "ln"}, 'coordinate "log" or "linear"; got \'ln\''),
+        ({"bounds": (0, 2)}, "bounds above zero"),
+        ({"bounds": (-1, 2)}, 'pass coordinate="linear"'),
+    ],
+)
+def test_bounds_and_coordinate_that_cannot_be_used(given_as, message):
+    with pytest.raises(InputError, match=message):
+        Parameter(**given_as)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, "1"])
+def test_scale_must_be_positive_and_finite(scale):
+    with pytest.raises(InputError, match="a positive, finite scale; got scale="):
+        Parameter(bounds=(-1, 1), coordinate="linear", scale=scale)
+
+
+@pytest.mark.parametrize("field", ["truth", "delivered", "start"])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (math.nan, "a finite number as {}"),
+        ("1.5", "a finite number as {}"),
+        (1j, "a finite number as {}"),
+        (0.0, "a positive {} for a parameter in log coordinates; got {}=0"),
+        (-1.5, "a positive {} for a parameter in log coordinates; got {}=-1.5"),
+        (0.99, r"{} inside the bounds \[1, 2\]; got {}=0.99"),
+        (2.01, r"{} inside the bounds \[1, 2\]; got {}=2.01"),
+    ],
+)
+def test_values_that_cannot_be_used_are_named(field, value, message):
+    with pytest.raises(InputError, match=message.replace("{}", field)):
+        Parameter(bounds=(1, 2), **{field: value})
+
+
+def test_linear_parameters_may_be_zero_or_negative():
+    parameter = Parameter(bounds=(-2, 1), truth=0, delivered=-1.5, coordinate="linear")
+    assert (parameter.truth, parameter.delivered) == (0.0, -1.5)
+
+
+def test_values_become_floats_and_may_lie_on_the_bounds():
+    parameter = Parameter(bounds=np.array([1, 2]), truth=np.float32(1), start=2)
+    assert parameter.bounds == (1.0, 2.0)
+    kept = (*parameter.bounds, parameter.truth, parameter.start)
+    assert [type(value) for value in kept] == [float] * 4
+
+
+@settings(deadline=None)
+@given(st.floats(1e-12, 1e12))
+def test_log_coordinate_there_and_back(value):
+    assert LOG.to_coordinate(value) == np.log(value)
+    assert_allclose(LOG.to_value(LOG.to_coordinate(value)), value, rtol=1e-14)
+
+
+@settings(deadline=None)
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_linear_coordinate_is_the_value(value):
+    assert LINEAR.to_coordinate(value) == value
+    assert LINEAR.to_value(value) == value
+
+
+@pytest.mark.parametrize("parameter", [LOG, LINEAR])
+def test_coordinates_are_elementwise(parameter):
+    values = np.array([[0.25, 0.5], [0.75, 1.0]])
+    coordinates = parameter.to_coordinate(values)
+    assert coordinates.shape == (2, 2)
+    assert coordinates[1, 0] == parameter.to_coordinate(0.75)
+
+
+def test_coordinate_bounds():
+    assert LOG.coordinate_bounds == (math.log(1e-12), math.log(1e12))
+    assert LINEAR.coordinate_bounds == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "center", "unit"),
+    [
+        ({}, 0.5, 1.0),
+        ({"coordinate": "linear"}, -0.25, 0.25),
+        ({"coordinate": "linear", "scale": 0.1}, -0.25, 0.1),
+        ({"coordinate": "linear", "scale": 0.1}, 0.0, 0.1),
+    ],
+)
+def test_unit_is_the_step_of_100_percent(options, center, unit):
+    assert Parameter(bounds=(0.1, 1.0), **options).unit(center) == unit
+
+
+def test_unit_around_zero_needs_a_scale():
+    with pytest.raises(InputError, match=r"Parameter\(scale=0.1"):
+        LINEAR.unit(0.0)
+    with pytest.raises(InputError, match="no scale"):
+        LINEAR.percent(0.5, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "center", "percents"),
+    [
+        ({}, 0.5, [-50.0, 100.0]),
+        ({"coordinate": "linear"}, -0.5, [150.0, 300.0]),
+        ({"coordinate": "linear", "scale": 0.25}, -0.5, [300.0, 600.0]),
+    ],
+)
+def test_percent_is_signed_and_refers_to_the_magnitude(options, center, percents):
+    parameter = Parameter(bounds=(0.1, 1.0), **options)
+    assert parameter.percent([0.25, 1.0], center).tolist() == percents
+
+
+def test_percent_is_the_unit_to_first_order():
+    """A small step h in the coordinate is ``100 h / unit`` percent, in either coordinate."""
+    for options in ({}, {"coordinate": "linear"}, {"coordinate": "linear", "scale": 0.3}):
+        parameter = Parameter(bounds=(0.1, 1.0), **options)
+        moved = parameter.to_value(parameter.to_coordinate(0.5) + 1e-6)
+        assert_allclose(parameter.percent(moved, 0.5), 1e-4 / parameter.unit(0.5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [{}, None, [LOG], LOG])
+def test_parameters_must_be_a_filled_mapping(bad):
+    with pytest.raises(InputError, match="a mapping from parameter names"):
+        checked_parameters(bad)
+
+
+@pytest.mark.parametrize("bad", [{"nu": 0.01}, {1: LOG}, {"nu": LOG, "k": (1, 2)}])
+def test_parameters_must_be_names_and_parameters(bad):
+    with pytest.raises(InputError, match=r"wrap the bounds and the truth in twoaxis\.Parameter"):
+        checked_parameters(bad)
+
+
+def test_good_parameters_are_copied():
+    given_as = {"b": LOG, "a": LINEAR}
+    checked = checked_parameters(given_as)
+    assert list(checked.items()) == list(given_as.items())
+    assert checked is not given_as
+
+
+BOTH = Parameter(bounds=(1, 5), truth=2.0, delivered=3.0)
+DELIVERED = Parameter(bounds=(1, 5), delivered=4.0)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "at", "center"),
+    [
+        ({"p": BOTH}, None, Center("truth", {"p": 2.0})),
+        ({"p": BOTH}, "truth", Center("truth", {"p": 2.0})),
+        ({"p": BOTH}, "delivered", Center("delivered", {"p": 3.0})),
+        ({"p": BOTH}, {"p": 5}, Center("point", {"p": 5.0})),
+        ({"p": DELIVERED}, None, Center("delivered", {"p": 4.0})),
+        ({"p": BOTH, "r": DELIVERED}, None, Center("delivered", {"p": 3.0, "r": 4.0})),
+        ({"p": BOTH, "r": BOTH}, {"r": 1.5, "p": 1}, Center("point", {"p": 1.0, "r": 1.5})),
+    ],
+)
+def test_center_of(parameters, at, center):
+    found = center_of(parameters, at)
+    assert found == center
+    assert list(found.values) == list(parameters)
+
+
+@pytest.mark.parametrize(
+    ("at", "message"),
+    [
+        ("start", "at='start'"),
+        ("truth", r'a value of truth for every parameter; got none for r.*at="delivered"'),
+        ({"p": 2.0}, r"name the parameters \['p', 'r'\]; got the names \['p'\]"),
+        ({"p": 2.0, "r": 9.0}, r"inside the bounds \[1, 5\]; got at=9"),
+        ({"p": 2.0, "r": math.nan}, "a finite number as at"),
+    ],
+)
+def test_centers_that_cannot_be_used(at, message):
+    with pytest.raises(InputError, match=message):
+        center_of({"p": BOTH, "r": DELIVERED}, at)
+
+
+def test_delivered_center_needs_a_delivered_value():
+    with pytest.raises(InputError, match=r"Parameter\(delivered=\.\.\., bounds=\.\.\.\)\.$"):
+        center_of({"p": Parameter(bounds=(1, 5), truth=2.0)}, "delivered")

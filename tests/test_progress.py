@@ -1,0 +1,65 @@
+"""The progress bar: on a terminal's error stream, and nowhere else."""
+
+import io
+from contextlib import redirect_stderr
+
+import pytest
+
+from twoaxis.progress import progress_bar
+
+SHOW_CURSOR, ERASE_LINE = "\x1b[?25h", "\x1b[2K"
+
+
+class Stream(io.StringIO):
+    """An error stream that is, or is not, a terminal."""
+
+    def __init__(self, terminal):
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self):
+        return self.terminal
+
+
+@pytest.fixture(autouse=True)
+def ordinary_terminal(monkeypatch):
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.mark.parametrize(("total", "count"), [(3, "3/3"), (None, "3/?")])
+def test_drawn_on_a_terminal(capsys, total, count):
+    stream = Stream(terminal=True)
+    with redirect_stderr(stream), progress_bar("Solving", total) as advance:
+        advance(2)
+        advance(1)
+    assert "Solving" in stream.getvalue()
+    assert count in stream.getvalue()
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(("terminal", "show"), [(True, False), (False, True), (False, False)])
+def test_quiet_on_request_and_where_there_is_no_terminal(capsys, terminal, show):
+    stream = Stream(terminal)
+    with redirect_stderr(stream), progress_bar("Solving", 3, show=show) as advance:
+        advance(3)
+    assert stream.getvalue() == ""
+    assert capsys.readouterr().out == ""
+
+
+def test_an_error_passes_through_and_leaves_a_clean_terminal():
+    stream = Stream(terminal=True)
+
+    def work():
+        with redirect_stderr(stream), progress_bar("Solving", 3) as advance:
+            advance(1)
+            raise RuntimeError("diverged")
+
+    with pytest.raises(RuntimeError, match="diverged"):
+        work()
+    _, shown, after = stream.getvalue().rpartition(SHOW_CURSOR)
+    assert shown
+    assert "Solving" not in after
+    assert after.endswith(ERASE_LINE)
