@@ -16,10 +16,10 @@ from scipy.stats import chi2 as chi2_distribution
 from scipy.stats import qmc
 
 from twoaxis.forward import ForwardModel
+from twoaxis.least_squares import GAIN_TOLERANCE, Minimum, minimize
 from twoaxis.progress import Advance
 from twoaxis.resolution.design import Design
 from twoaxis.resolution.estimator import Fits, joined
-from twoaxis.resolution.least_squares import GAIN_TOLERANCE, Minimum, minimize
 from twoaxis.resolution.sensitivity import STEP, sensitivities
 
 FloatArray = NDArray[np.float64]
@@ -147,7 +147,7 @@ class DirectEstimator:
         def sensitivity(q: FloatArray, r: FloatArray, which: IndexArray) -> FloatArray:
             here = rows[which] - r
             slopes = np.zeros((*here.shape, q.shape[1]))
-            for j in np.flatnonzero(moving):
+            for j in np.flatnonzero(moving).tolist():
                 slopes[..., j] = self._slope(design, q, here, j, low, high)
             return slopes
 

@@ -4,9 +4,10 @@ SciPy fits one dataset a call; a resolution study has hundreds that share one fo
 Here all of them take their step together, so that a vectorised model is called once an
 iteration. Damping, acceptance and stopping are kept for each problem by itself.
 
-The misfit is whitened, which gives the stopping rule its meaning: a problem is finished when
-its next step would lower chi2 by less than 1e-10, that is, when it would move the estimate
-by less than a hundred-thousandth of its standard error.
+The objective is ``r^T M r`` for a misfit ``r`` and a symmetric positive semidefinite metric
+``M``, by default the identity. Where the misfit is whitened data, the stopping rule has a
+meaning: a problem is finished when its next step would lower chi2 by less than 1e-10, that
+is, when it would move the estimate by less than a hundred-thousandth of its standard error.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ MAX_DAMPING = 1e12
 
 Misfit = Callable[[FloatArray, IndexArray], FloatArray]
 """``misfit(q, which)``: whitened misfit (B, n) of problems `which` at `q`, (B, d)."""
+
+Metric = Callable[[FloatArray], FloatArray]
+"""``metric(v)``: M applied along the last axis of `v`, (B, n)."""
 
 Sensitivity = Callable[[FloatArray, FloatArray, IndexArray], FloatArray]
 """``sensitivity(q, misfit, which)``: derivative of the *predictions*, (B, n, d)."""
@@ -48,8 +52,9 @@ def minimize(
     free: BoolArray | None = None,
     gain_tolerance: float = GAIN_TOLERANCE,
     max_iterations: int = 60,
+    metric: Metric | None = None,
 ) -> Minimum:
-    """Minimise ``|misfit(q)|^2`` inside a box, for every row of `start`.
+    """Minimise ``r^T M r``, ``r = misfit(q)``, inside a box, for every row of `start`.
 
     Parameters
     ----------
@@ -63,13 +68,16 @@ def minimize(
         A problem is finished when its next step promises a smaller fall of chi2 than this.
     max_iterations : int
         Steps tried for each problem, rejected ones included.
+    metric : callable, optional
+        See `Metric`; the identity by default.
     """
     count, dimension = start.shape
     free = np.ones(dimension, dtype=bool) if free is None else free
     q = np.clip(start, lower, upper)
     everyone = np.arange(count)
+    metric = metric or _identity
     r = misfit(q, everyone)
-    chi2 = _sum_of_squares(r)
+    chi2 = _objective(r, metric)
     converged = np.zeros(count, dtype=bool)
     damping = np.full(count, 1e-3)
     slopes = np.zeros((*r.shape, dimension))
@@ -83,7 +91,9 @@ def minimize(
         if renew.size:
             slopes[renew] = sensitivity(q[renew], r[renew], renew)
             stale[renew] = False
-        step, gain = _steps(slopes[which], r[which], q[which], damping[which], lower, upper, free)
+        step, gain = _steps(
+            slopes[which], metric(r[which]), q[which], damping[which], lower, upper, free, metric
+        )
         finished = gain < gain_tolerance
         converged[which[finished]] = True
         running[which[finished]] = False
@@ -92,7 +102,7 @@ def minimize(
             continue
         trial = np.clip(q[which] + step, lower, upper)
         trial_r = misfit(trial, which)
-        trial_chi2 = _sum_of_squares(trial_r)
+        trial_chi2 = _objective(trial_r, metric)
         better = trial_chi2 < chi2[which]
         accepted, rejected = which[better], which[~better]
         q[accepted], r[accepted], chi2[accepted] = (
@@ -118,10 +128,16 @@ def _steps(
     lower: FloatArray,
     upper: FloatArray,
     free: BoolArray,
+    metric: Metric,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the damped step of every problem and the fall of chi2 it promises undamped."""
+    """Return the damped step of every problem and the fall of chi2 it promises undamped.
+
+    `r` comes with the metric already applied.
+    """
     gradient = np.einsum("bnd,bn->bd", slopes, r)
-    normal = np.einsum("bnd,bne->bde", slopes, slopes)
+    columns = np.moveaxis(slopes, 2, 1)
+    weighted = metric(columns.reshape(-1, columns.shape[-1])).reshape(columns.shape)
+    normal = np.einsum("bnd,ben->bde", slopes, weighted)
     # A coordinate that leans against its bound, or that is held, takes no part in the step.
     held = ~free | ((q <= lower) & (gradient <= 0)) | ((q >= upper) & (gradient >= 0))
     gradient = np.where(held, 0.0, gradient)
@@ -136,6 +152,13 @@ def _steps(
     return step, np.einsum("bd,bd->b", step, gradient) * (1 + damping)
 
 
-def _sum_of_squares(r: FloatArray) -> FloatArray:
-    total: FloatArray = np.einsum("bn,bn->b", r, r)
-    return np.where(np.isfinite(total), total, np.inf)
+def _identity(v: FloatArray) -> FloatArray:
+    return v
+
+
+def _objective(r: FloatArray, metric: Metric) -> FloatArray:
+    """``r^T M r`` of every row, infinite where the misfit is not finite."""
+    finite = np.isfinite(r).all(axis=1)
+    total = np.full(len(r), np.inf)
+    total[finite] = np.einsum("bn,bn->b", r[finite], metric(r[finite]))
+    return total

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from twoaxis.resolution.least_squares import minimize
+from twoaxis.least_squares import minimize
 
 T = np.linspace(0, 3, 40)
 LOWER, UPPER = np.array([0.1, 0.1]), np.array([4.0, 8.0])
@@ -102,3 +102,16 @@ def test_a_start_that_fails_is_reported_as_not_converged():
     )
     assert not found.converged.any()
     assert np.isinf(found.chi2).all()
+
+
+def test_a_metric_weighs_the_misfit(data):
+    factor = np.random.default_rng(2).standard_normal((len(T), len(T)))
+    metric = factor @ factor.T / len(T)
+    start = np.tile([0.6, 2.9], (25, 1))
+    found = solved(data, start, metric=lambda v: v @ metric)
+    for row, q, value in zip(data[:5], found.q, found.chi2, strict=False):
+        expected = least_squares(
+            lambda p, row=row: factor.T @ (row - model(p)) / np.sqrt(len(T)), [0.6, 2.9]
+        )
+        np.testing.assert_allclose(q, expected.x, rtol=1e-4)
+        assert value == pytest.approx(2 * expected.cost, rel=1e-8)
