@@ -1,5 +1,7 @@
 """The message of an InputError: what was wanted, what came, what to do."""
 
+import pickle
+
 import pytest
 
 from twoaxis.errors import InputError
@@ -19,3 +21,10 @@ def test_message_has_three_parts_and_one_stop(fix, end):
 def test_is_a_value_error():
     with pytest.raises(ValueError, match="wanted a; got b"):
         raise InputError("a", "b", "c")
+
+
+def test_an_input_error_travels_between_processes():
+    error = InputError("one", "two", "mend")
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error)
+    assert (again.wanted, again.got, again.fix) == ("one", "two", "mend")

@@ -70,7 +70,7 @@ def test_ensure_writable_only_looks(tmp_path):
 
 def test_ensure_writable_takes_a_bare_file_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert ensure_writable("table.json") == Path("table.json")
+    assert ensure_writable("table.json") == Path("table.json").resolve()
 
 
 @pytest.mark.parametrize(
@@ -90,3 +90,40 @@ def test_places_where_no_file_can_be_written(tmp_path, name, message):
     with pytest.raises(InputError, match=message):
         write_whole(tmp_path / name, calls.append)
     assert calls == []
+
+
+def test_a_link_stays_a_link(tmp_path):
+    target, link = tmp_path / "target.json", tmp_path / "link.json"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_whole(link, lambda path: path.write_text("new"))
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+def test_a_pipe_is_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(InputError, match="device or pipe"):
+        write_whole(pipe, lambda path: path.write_text("new"))
+    assert pipe.is_fifo()
+
+
+def test_a_private_file_stays_private(tmp_path):
+    path = tmp_path / "private.json"
+    path.write_text("old")
+    path.chmod(0o600)
+    write_whole(path, lambda target: target.write_text("new"))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "nul\0byte"])
+def test_names_that_no_file_can_have(tmp_path, name):
+    with pytest.raises(InputError, match="file can be written"):
+        ensure_writable(tmp_path / name)
+
+
+def test_a_long_name_is_a_name(tmp_path):
+    path = tmp_path / ("x" * 250)
+    write_whole(path, lambda target: target.write_text("new"))
+    assert path.read_text() == "new"

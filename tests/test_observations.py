@@ -114,7 +114,7 @@ def test_standard_noise_has_unit_scale():
 
 def test_fresh_provenance_tells_how_to_make_it_again():
     made = fresh_dataset("burgers", layout=9, replica=4, seed=77).provenance
-    for part in ("RandomState(9)", "default_rng(77", "replica 4"):
+    for part in ("RandomState(9)", "default_rng((77", "replica 4"):
         assert part in made
     assert str(FRESH_NOISE_SEED) in fresh_dataset("burgers", layout=9, replica=4).provenance
 

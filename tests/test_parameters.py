@@ -186,7 +186,7 @@ def test_center_of(parameters, at, center):
     ("at", "message"),
     [
         ("start", "at='start'"),
-        ("truth", r'a value of truth for every parameter; got none for r.*at="delivered"'),
+        ("truth", r"a value of truth for every parameter; got none for r.*Parameter\(truth="),
         ({"p": 2.0}, r"name the parameters \['p', 'r'\]; got the names \['p'\]"),
         ({"p": 2.0, "r": 9.0}, r"inside the bounds \[1, 5\]; got at=9"),
         ({"p": 2.0, "r": math.nan}, "a finite number as at"),

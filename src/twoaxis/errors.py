@@ -1,5 +1,7 @@
 """What the library says when it cannot go on, or goes on with a doubt."""
 
+from __future__ import annotations
+
 
 class InputError(ValueError):
     """Input that cannot be used, in three parts that a reader needs.
@@ -16,10 +18,14 @@ class InputError(ValueError):
 
     def __init__(self, wanted: str, got: str, fix: str) -> None:
         end = "" if fix.endswith("?") else "."
-        super().__init__(f"wanted {wanted}; got {got}. To mend it: {fix}{end}")
+        super().__init__(f"wanted {wanted}; got {got.rstrip('.')}. To mend it: {fix}{end}")
         self.wanted = wanted
         self.got = got
         self.fix = fix
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str]]:
+        # Without it the error could not travel between processes.
+        return type(self), (self.wanted, self.got, self.fix)
 
 
 class MisfitWarning(UserWarning):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from twoaxis.errors import InputError
 
+TEMPORARY = ".twoaxis-"
+
 
 def ensure_writable(path: str | os.PathLike[str]) -> Path:
     """Return `path` if a file can be written there, or say now that it cannot.
@@ -16,18 +18,25 @@ def ensure_writable(path: str | os.PathLike[str]) -> Path:
     Called before long work starts, so that the work is not lost at its end. The test is a
     temporary file beside the target: permission bits alone tell too little.
     """
-    path = Path(path)
-    if path.is_dir():
-        raise InputError(
-            "a file name to write to", f"the directory {str(path)!r}", "add a file name to it"
-        )
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+        # A link stays a link: its target is what gets written.
+        path = Path(path).resolve()
+        if path.exists() and not path.is_file():
+            kind = "directory" if path.is_dir() else "device or pipe"
+            raise InputError(
+                "a file name to write to",
+                f"the {kind} {str(path)!r}",
+                "name an ordinary file",
+            )
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=TEMPORARY):
             pass
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise InputError(
             "a place where a file can be written",
-            f"{str(path)!r} ({error.strerror or error})",
+            f"{str(path)!r} ({reason})",
             "create the directory first, or choose a path that you may write to",
         ) from error
     return path
@@ -39,19 +48,25 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -
     A reader sees the old file or the new one, never a part; a failure leaves no trace.
     """
     path = ensure_writable(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY, suffix=path.suffix)
     os.close(handle)
     temporary = Path(name)
     try:
         write(temporary)
         with temporary.open("rb+") as stream:
             os.fsync(stream.fileno())
-        # mkstemp makes the file private; give it the permissions an ordinary open() would.
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
+        temporary.chmod(_permissions(path))
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     return path
+
+
+def _permissions(path: Path) -> int:
+    """Those of the file that is replaced, or what an ordinary open() would give a new one."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -98,7 +98,8 @@ def fresh_dataset(
         raise InputError("a replica number from 0 upwards", repr(replica), "pass replica=0")
     sites, _ = _layout_generator(problem, layout)
     noise = standard_noise(noise_seed(problem, seed), replica + 1, len(sites))[replica]
-    made = f"layout RandomState({layout}); noise default_rng({seed}, problem), replica {replica}"
+    stream = noise_seed(problem, seed)
+    made = f"layout RandomState({layout}); noise default_rng({stream}), replica {replica}"
     return _dataset(problem, sites, noise, made)
 
 

@@ -183,10 +183,16 @@ def center_of(parameters: Mapping[str, Parameter], at: str | Mapping[str, float]
             raise InputError(
                 f"a value of {at} for every parameter",
                 f"none for {', '.join(missing)}",
-                f"add it, as in Parameter({at}=..., bounds=...)"
-                + (', or pass at="delivered"' if at == "truth" else ""),
+                "add the truth, or the value that training delivered, as in "
+                f"Parameter({at}=..., bounds=...)",
             )
         return Center(kind=at, values=values)
+    if not isinstance(at, Mapping):
+        raise InputError(
+            'at="truth", at="delivered" or a mapping from names to values',
+            f"at={at!r}",
+            "choose one of the three",
+        )
     if set(at) != set(parameters):
         raise InputError(
             f"at to name the parameters {sorted(parameters)}",
@@ -216,7 +222,7 @@ def _is_number(value: Any) -> bool:
     """Whether `value` is a finite real number."""
     try:
         return math.isfinite(value)
-    except TypeError:
+    except (TypeError, OverflowError):
         return False
 
 

@@ -75,9 +75,9 @@ def raised(value):
         ((2,), range(3, 11), {0: BEYOND, 1: BEYOND, 2: raised(2)}),
         ((8,), range(8), {8: raised(8), 9: BEYOND, 10: BEYOND}),
         (
-            (1, 3, 9),
-            range(4, 9),
-            dict.fromkeys((0, 2, 10), BEYOND) | {i: raised(i) for i in (1, 3, 9)},
+            (1, 3, 7, 9),
+            range(4, 7),
+            dict.fromkeys((0, 2, 8, 10), BEYOND) | {i: raised(i) for i in (1, 3, 7, 9)},
         ),
     ],
     ids=["low end", "high end", "gap below", "gap above", "gaps on both sides"],
@@ -103,7 +103,10 @@ def test_excluded_values_are_physical():
     assert reason == "forward returned values that are not finite"
 
 
-@pytest.mark.parametrize(("bad", "named"), [((5,), 5), ((6,), 6), ((5, 6), 5)])
-def test_center_in_a_gap(bad, named):
+@pytest.mark.parametrize(
+    ("center", "bad", "named"),
+    [(5.3, (5,), 5), (5.3, (6,), 6), (5.3, (5, 6), 5), (0.0, (1,), 1), (10.0, (9,), 9)],
+)
+def test_center_in_a_gap(center, bad, named):
     with pytest.raises(InputError, match=rf"both sides of the centre.*p={named} \(forward raised"):
-        build_bank(model_without(*bad, works_at=5.5), 5.3, 11)
+        build_bank(model_without(*bad, works_at=5.5), center, 11)

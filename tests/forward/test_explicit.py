@@ -210,10 +210,11 @@ def test_interpolation_inside_a_cell():
 @pytest.mark.parametrize(
     ("point", "message"),
     [
-        ((-1.01, 0.5), r"x inside the domain \[-1, 1\]; got values from -1.01"),
+        ((-1.01, 0.5), r"x inside the domain \[-1, 1\]; got 1 values outside, such as -1.01"),
         ((1.01, 0.5), "x inside the domain"),
         ((0.0, -0.01), r"t inside the domain \[0, 1\]"),
-        ((0.0, 1.01), "to 1.01"),
+        ((0.0, 1.01), "such as 1.01"),
+        ((0.0, np.nan), "such as nan"),
     ],
 )
 def test_points_outside_the_domain(point, message):
@@ -247,3 +248,10 @@ def test_burgers_converges_to_the_exact_solution():
         )
     assert errors[-1] < 1.2e-3
     assert_allclose(np.divide(errors[:-1], errors[1:]), 4, rtol=0.05)
+
+
+@pytest.mark.parametrize("site", [-1, 11 * 13])
+def test_sites_outside_the_field_are_refused(site):
+    solver = ExplicitSolver(BURGERS, 11, 13)
+    with pytest.raises(InputError, match="sites from 0 to 142"):
+        solver.at_sites([0, site], nu=0.01)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from twoaxis.errors import InputError
@@ -232,3 +233,30 @@ def test_repeated_coordinates_are_solved_once(vectorized):
     assert len(solved) == 3
     assert_allclose(values, np.exp(q) * [1, -1], rtol=1e-14)
     assert reasons == [""] * 5
+
+
+def test_one_failure_does_not_take_its_batch_with_it():
+    def fragile(nu):
+        if (nu > 3.0).any():
+            raise RuntimeError("diverged")
+        return nu[:, None] * np.ones(3)
+
+    model = ForwardModel(fragile, NU, CENTER, vectorized=True)
+    values, reasons = model(np.log([[1.0], [2.0], [4.0]]))
+    np.testing.assert_allclose(values[:2, 0], [1.0, 2.0])
+    assert np.isnan(values[2]).all()
+    assert reasons == ["", "", "forward raised RuntimeError: diverged"]
+
+
+def test_masked_entries_are_not_predictions():
+    def masked(nu):
+        return np.ma.masked_array([nu, 1.0], mask=[False, True])
+
+    model = forward_model(masked)
+    with pytest.raises(InputError, match="entry 1"):
+        model.observe(np.array([0, 1]))
+
+
+def test_a_tensor_with_a_graph_is_named():
+    with pytest.raises(InputError, match=r"Tensor.*detach"):
+        ForwardModel(lambda nu: torch.ones(3, requires_grad=True) * nu, NU, CENTER)

@@ -74,17 +74,22 @@ def build_bank(
     values, reasons = model(knots[:, None], advance)
     good = np.array([not reason for reason in reasons])
     left = int(np.clip(np.searchsorted(knots, center, side="right") - 1, 0, size - 2))
-    if not good[left : left + 2].all():
-        at = parameter.to_value(knots[left : left + 2][~good[left : left + 2]])[0]
-        reason = next(r for r in reasons[left : left + 2] if r)
+    around = slice(left, left + 2)
+    if np.isclose(center, knots[around], rtol=0, atol=1e-9 * (knots[1] - knots[0])).any():
+        # On a knot, the neighbours on both sides count, as far as the bounds allow.
+        knot = left + int(np.argmin(np.abs(knots[around] - center)))
+        around = slice(max(knot - 1, 0), knot + 2)
+    if not good[around].all():
+        at = parameter.to_value(knots[around][~good[around]])[0]
+        reason = next(r for r in reasons[around] if r)
         raise InputError(
             f"{model.name} to work on both sides of the centre",
             f"none at {name}={at:g} ({reason})",
             f"choose bounds in which {model.name} works, or a finer bank",
         )
     gaps = np.flatnonzero(~good)
-    first = max((int(g) + 1 for g in gaps if g < left), default=0)
-    last = min((int(g) - 1 for g in gaps if g > left), default=size - 1)
+    first = max((int(g) + 1 for g in gaps if g < around.start), default=0)
+    last = min((int(g) - 1 for g in gaps if g >= around.stop), default=size - 1)
     curve = PchipInterpolator(knots[first : last + 1], values[first : last + 1], axis=0)
     return Bank(knots[first : last + 1], curve.c, _excluded(parameter, knots, reasons, first, last))
 

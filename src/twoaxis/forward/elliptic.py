@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import RegularGridInterpolator
 from scipy.linalg import solveh_banded
 
+from twoaxis.errors import InputError
 from twoaxis.problems import SteadyProblem, truth_of
 
 FloatArray = NDArray[np.float64]
@@ -86,6 +87,13 @@ class SparseSolver:
 
     def at_points(self, points: FloatArray, **parameters: ArrayLike) -> FloatArray:
         """Return predictions at any points ``(x, y)``, by bilinear interpolation, (P, n)."""
+        inside = (points >= self.x[0]) & (points <= self.x[-1])
+        if not inside.all():
+            raise InputError(
+                f"points inside the square [{self.x[0]:g}, {self.x[-1]:g}]^2",
+                f"{(~inside).any(axis=1).sum()} outside, such as {points[~inside.all(axis=1)][0]}",
+                "move the points into the domain",
+            )
         rows = [
             RegularGridInterpolator((self.x, self.x), u)(points[:, ::-1])
             for u in self._fields(parameters)

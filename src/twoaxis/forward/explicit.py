@@ -116,6 +116,13 @@ class ExplicitSolver:
             A row of NaN where the scheme was unstable.
         """
         sites = np.asarray(sites, dtype=np.intp)
+        last = self.levels * self.nodes - 1
+        if sites.size and not 0 <= sites.min() <= sites.max() <= last:
+            raise InputError(
+                f"sites from 0 to {last}",
+                f"sites from {sites.min()} to {sites.max()}",
+                "pass flat C-order indices into u[time, space]",
+            )
         vectors = {k: np.atleast_1d(np.asarray(v, dtype=float)) for k, v in parameters.items()}
         count = len(next(iter(vectors.values())))
         blocks = [
@@ -170,10 +177,11 @@ def _true_field(solver: ExplicitSolver) -> FloatArray:
 
 def _cell(grid: FloatArray, values: FloatArray, axis: str) -> tuple[IndexArray, FloatArray]:
     """Index of the grid cell that holds each value, and the position inside it."""
-    if values.min() < grid[0] or values.max() > grid[-1]:
+    outside = values[~((values >= grid[0]) & (values <= grid[-1]))]  # NaN is outside, too
+    if outside.size:
         raise InputError(
             f"{axis} inside the domain [{grid[0]:g}, {grid[-1]:g}]",
-            f"values from {values.min():g} to {values.max():g}",
+            f"{outside.size} values outside, such as {outside[0]:g}",
             "move the points into the domain",
         )
     position = (values - grid[0]) / (grid[1] - grid[0])

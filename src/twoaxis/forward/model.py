@@ -103,6 +103,9 @@ class ForwardModel:
         distinct, place = np.unique(coordinates, axis=0, return_inverse=True)
         if len(distinct) < len(coordinates):
             values, reasons = self._predict(distinct, advance)
+            if advance is not None:
+                advance(len(coordinates) - len(distinct))
+            place = place.ravel()
             return Predictions(values[place], [reasons[i] for i in place])
         return self._predict(coordinates, advance)
 
@@ -120,10 +123,15 @@ class ForwardModel:
         for start in range(0, count, batch):
             rows = slice(start, min(start + batch, count))
             result = self._evaluate({name: v[rows] for name, v in physical.items()})
-            if isinstance(result, str):
-                reasons[rows] = [result] * (rows.stop - rows.start)
-            else:
+            if not isinstance(result, str):
                 values[rows] = result
+            else:  # find out which members of the batch are to blame
+                for row in range(rows.start, rows.stop):
+                    alone = self._evaluate({name: v[row : row + 1] for name, v in physical.items()})
+                    if isinstance(alone, str):
+                        reasons[row] = alone
+                    else:
+                        values[row] = alone
             if advance is not None:
                 advance(rows.stop - rows.start)
         for row in np.flatnonzero(~np.isfinite(values).all(axis=1)):
@@ -217,15 +225,20 @@ def describe(physical: Mapping[str, FloatArray]) -> str:
 
 def _as_floats(output: Any, name: str, at: str) -> FloatArray:
     """Return real numbers as float64, or say what came instead."""
+    inner = output[0] if isinstance(output, list) and len(output) == 1 else output
+    kind = f"{type(inner).__name__}"
     try:
+        if isinstance(inner, np.ma.MaskedArray):  # what is masked is not predicted
+            output = inner.astype(float).filled(np.nan).reshape(np.shape(output))
         array = np.asarray(output)
         if array.dtype.kind in "iufb":
             return array.astype(float)
-        kind = f"an array of {array.dtype}"
-    except (ValueError, TypeError):  # ragged lists, objects without an array form
-        kind = type(output).__name__
+        if array.dtype.kind != "O":
+            kind = f"an array of {array.dtype}"
+    except (ValueError, TypeError, RuntimeError):
+        pass  # ragged lists, and tensors that carry a graph; the message below names them
     raise InputError(
         f"{name} to return an array of real numbers",
         f"{kind} for {at}",
-        f"return a NumPy array of floats from {name}",
+        f"return a NumPy array of floats from {name} (a PyTorch tensor: tensor.detach().numpy())",
     )

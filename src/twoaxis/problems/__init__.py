@@ -52,8 +52,12 @@ def get_problem(problem: str | Problem) -> Problem:
     problem : str or Problem
         Upper case and underscores are accepted, as in ``"Allen_Cahn"``.
     """
-    if not isinstance(problem, str):
+    if isinstance(problem, (EvolutionProblem, SteadyProblem)):
         return problem
+    if not isinstance(problem, str):
+        raise InputError(
+            "a problem or the name of one", repr(problem), f"choose one of {', '.join(PROBLEMS)}"
+        )
     key = problem.strip().lower().replace("_", "-").replace(" ", "-")
     if key in PROBLEMS:
         return PROBLEMS[key]
