@@ -115,7 +115,7 @@ def resolve(
     }
     if json_file != "-":
         for name, resolution in found.items():
-            _print_resolution(name, resolution)
+            _print_resolution(name, resolution, fit_solver)
         if len(found) > 1 and all(len(r.parameters) == 1 for r in found.values()):
             _print_rows("All problems, balanced", resolution_table(found))
     if json_file is not None:
@@ -223,9 +223,10 @@ def _draw(resolution: Resolution, path: Path) -> None:
     plt.close(figure)
 
 
-def _print_resolution(name: str, resolution: Resolution) -> None:
+def _print_resolution(name: str, resolution: Resolution, fit_solver: FitSolver) -> None:
     """Print one problem: its table, a sentence, and what a reader must know."""
-    title = f"{get_problem(name).title}: error of the matched refits, in percent"
+    kind = "matched refits" if fit_solver is FitSolver.fine else "refits with the coarse solver"
+    title = f"{get_problem(name).title}: error of the {kind}, in percent"
     _print_rows(title, resolution.summary())
     for parameter in resolution.parameters:
         out.print(f"  {_verdict(resolution, parameter)}", highlight=False)

@@ -134,7 +134,7 @@ class ForwardModel:
                         values[row] = alone
             if advance is not None:
                 advance(rows.stop - rows.start)
-        for row in np.flatnonzero(~np.isfinite(values).all(axis=1)):
+        for row in np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist():
             values[row] = np.nan
             reasons[row] = reasons[row] or f"{self.name} returned values that are not finite"
         return Predictions(values, reasons)
@@ -229,7 +229,7 @@ def _as_floats(output: Any, name: str, at: str) -> FloatArray:
     kind = f"{type(inner).__name__}"
     try:
         if isinstance(inner, np.ma.MaskedArray):  # what is masked is not predicted
-            output = inner.astype(float).filled(np.nan).reshape(np.shape(output))
+            output = np.ma.filled(inner.astype(float), np.nan).reshape(np.shape(output))
         array = np.asarray(output)
         if array.dtype.kind in "iufb":
             return array.astype(float)

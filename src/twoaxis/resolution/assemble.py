@@ -16,6 +16,7 @@ from twoaxis.resolution.design import Design
 from twoaxis.resolution.estimator import Fits
 from twoaxis.resolution.fisher import Information
 from twoaxis.resolution.result import SCHEMA
+from twoaxis.version import __version__
 
 FloatArray = NDArray[np.float64]
 
@@ -73,6 +74,7 @@ def assemble(found: Findings) -> xr.Dataset:
     attributes = {
         "schema": SCHEMA,
         "title": "twoaxis: what these observations can resolve",
+        "written_by": f"twoaxis {__version__}",
         "centered_on": found.center.kind,
         "bank_check_percent": (
             "not checked" if found.bank_check_percent is None else found.bank_check_percent
@@ -153,9 +155,30 @@ def _layout_variables(found: Findings, noun: str) -> dict[str, Any]:
     noiseless = found.values(np.stack([f.estimate[0] for f in found.fits]))
     center = np.array([found.center.values[name] for name in found.parameters])
     return {
-        "center": _labelled(["parameter"], center, f"the {found.center.kind} value"),
-        "sites": _labelled(
-            ["layout"], np.array([len(d.sites) for d in found.designs]), "observations"
+        "center": _labelled(
+            ["parameter"], center, f"what the replicas are simulated at: {found.center.kind}"
+        ),
+        "lower_bound": _labelled(
+            ["parameter"], [p.bounds[0] for p in found.parameters.values()], "lower bound"
+        ),
+        "upper_bound": _labelled(
+            ["parameter"], [p.bounds[1] for p in found.parameters.values()], "upper bound"
+        ),
+        "coordinate": _labelled(
+            ["parameter"], [p.coordinate for p in found.parameters.values()], "coordinate"
+        ),
+        "observations": _labelled(
+            ["layout"], np.array([len(d.sites) for d in found.designs]), "number of observations"
+        ),
+        "site": _labelled(
+            ["layout", "observation"],
+            _padded([d.sites for d in found.designs], -1),
+            "flat index into the forward model's output; -1 where the layout has ended",
+        ),
+        "noise_deviation": _labelled(
+            ["layout", "observation"],
+            _padded([d.white.deviations for d in found.designs], 0.0),
+            "standard deviation of the noise; 0 where the layout has ended",
         ),
         "fisher_error_percent": _labelled(
             dims,
@@ -198,6 +221,12 @@ def _layout_variables(found: Findings, noun: str) -> dict[str, Any]:
             "whether one standard error along it leaves the bounds",
         ),
     }
+
+
+def _padded(rows: list[Any], end: float) -> Any:
+    """Stack rows of unequal length, filled up with `end`."""
+    width = max(len(row) for row in rows)
+    return np.stack([np.pad(row, (0, width - len(row)), constant_values=end) for row in rows])
 
 
 def _data_variables(found: Findings, noun: str) -> dict[str, Any]:

@@ -30,8 +30,9 @@ class DataFit:
     gauss_newton : array, shape (d,)
         Coordinates after one Gauss–Newton step from the delivered value.
     noise_scale : float
-        Root mean square of the fit's residuals in the units of the data, with the fitted
-        parameters taken off the degrees of freedom.
+        The noise that the fit's residuals speak for, in the units of the data: their whitened
+        root mean square, with the fitted parameters taken off the degrees of freedom, times
+        that of the declared standard deviations.
     checks : list of Check
     """
 
@@ -134,7 +135,6 @@ def fit_data(
         )
         newton = gauss_newton_step(estimator, design, rows, start)[0]
         scale = np.sqrt(residuals @ residuals / max(len(residuals) - dimension, 1))
-        unit = design.white.factor if design.white.factor.ndim == 1 else None
-        typical = 1.0 if unit is None else float(np.sqrt(np.mean(unit**2)))
-        results.append(DataFit(design.name, fits, newton, float(scale) * typical, checks))
+        typical = np.sqrt(np.mean(design.white.deviations**2))
+        results.append(DataFit(design.name, fits, newton, float(scale * typical), checks))
     return results

@@ -36,6 +36,13 @@ class Whitener:
 
     factor: FloatArray
 
+    @property
+    def deviations(self) -> FloatArray:
+        """Standard deviation of the noise at each site, shape (n,)."""
+        if self.factor.ndim == 1:
+            return self.factor
+        return np.asarray(np.sqrt(np.sum(self.factor**2, axis=1)))
+
     def __call__(self, values: FloatArray) -> FloatArray:
         """Whiten the last axis of `values`."""
         if self.factor.ndim == 1:

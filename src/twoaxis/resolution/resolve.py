@@ -37,6 +37,8 @@ from twoaxis.resolution.sensitivity import sensitivities
 FloatArray = NDArray[np.float64]
 Method = Literal["auto", "bank", "direct"]
 
+# Noise vectors of all replicas are held together, up to this many gigabytes.
+DRAWS_LIMIT = 2.0
 # A bank is good enough when it moves estimates by less than this share of a standard error.
 BANK_ACCURACY = 0.05
 # Sensitivities from two step sizes must agree this well.
@@ -135,7 +137,7 @@ def resolve(
     positions = _positions(coordinates, setup.model.shape)
     noise_model = _noise(setup, estimator, noise, observed)
     designs = setup.designs(noise_model)
-    draws = standard_noise(seed, replicas, max(len(d.sites) for d in designs))
+    draws = _draws(seed, replicas, max(len(d.sites) for d in designs))
     fits, newton = _fit_replicas(setup, estimator, designs, draws, progress)
     facts = _information(setup, designs)
     real = (
@@ -150,7 +152,7 @@ def resolve(
             noise_known=noise is not None,
         )
     )
-    check = _validate(setup, estimator, designs, fits, draws, validate)
+    check = _validate(setup, estimator, designs, fits, facts, draws, validate)
     messages = _messages(setup, facts, fits, check, real)
     findings = Findings(
         parameters=setup.parameters,
@@ -162,7 +164,7 @@ def resolve(
         information=facts,
         data_fits=real,
         excluded=estimator.bank.excluded if isinstance(estimator, BankEstimator) else {},
-        bank_check_percent=check,
+        bank_check_percent=None if check is None else check.percent,
         settings={
             "method": estimator.method,
             "level": level,
@@ -328,6 +330,18 @@ def _noise(
     return Noise(np.full(setup.model.size, estimate_noise(estimator, unit, observed)))
 
 
+def _draws(seed: int | Sequence[int], replicas: int, count: int) -> FloatArray:
+    """Return the standardised noise, after a look at how much memory it takes."""
+    gigabytes = 8e-9 * replicas * count
+    if gigabytes > DRAWS_LIMIT:
+        raise InputError(
+            f"noise that fits in {DRAWS_LIMIT:g} GB of memory",
+            f"{replicas} replicas of {count} values, {gigabytes:.3g} GB",
+            "ask for fewer replicas; a few hundred settle a mean error to a few percent of itself",
+        )
+    return standard_noise(seed, replicas, count)
+
+
 def _fit_replicas(
     setup: _Setup,
     estimator: Estimator,
@@ -359,10 +373,11 @@ def _validate(
     estimator: Estimator,
     designs: list[Design],
     fits: list[Fits],
+    facts: list[Information],
     draws: FloatArray,
     validate: int,
-) -> float | None:
-    """Largest difference, in percent, between bank estimates and direct optimisation.
+) -> _BankCheck | None:
+    """Compare bank estimates with direct optimisation.
 
     The checked datasets are spread evenly over the range of the estimates.
     """
@@ -383,15 +398,27 @@ def _validate(
         near,
         reach=2 * float(estimator.bank.knots[1] - estimator.bank.knots[0]),
     )
-    gap = 100 * np.abs(near - found) / setup.units[0]
-    return float(np.max(np.where(np.isfinite(gap), gap, np.inf)))
+    gap = np.where(np.isfinite(found), np.abs(near - found), np.inf)
+    standard_error = np.array([1 / np.sqrt(facts[k].matrix[0, 0]) for k in layout])
+    return _BankCheck(
+        percent=float(100 * np.max(gap) / setup.units[0]),
+        standard_errors=float(np.max(gap / standard_error)),
+    )
+
+
+@dataclass(frozen=True)
+class _BankCheck:
+    """Largest difference between bank and direct estimates, in percent and in standard errors."""
+
+    percent: float
+    standard_errors: float
 
 
 def _messages(
     setup: _Setup,
     facts: list[Information],
     fits: list[Fits],
-    bank_check: float | None,
+    bank_check: _BankCheck | None,
     data_fits: list[DataFit] | None,
 ) -> list[str]:
     """Collect what a reader must know, and warn of what puts the result in doubt."""
@@ -403,24 +430,23 @@ def _messages(
                 f"the derivative with respect to {name} changes by {100 * worst:.1f} percent with "
                 "the step: the forward model is not smooth there, and the Fisher figures are rough"
             )
-    error = 100 / np.sqrt(max(f.matrix[0, 0] for f in facts)) / setup.units[0]
-    if bank_check is not None and bank_check > BANK_ACCURACY * error:
+    if bank_check is not None and bank_check.standard_errors > BANK_ACCURACY:
         messages.append(
-            f"bank and direct optimisation differ by up to {bank_check:.3g} percent: use a larger "
-            'bank, or method="direct"'
+            f"bank and direct optimisation differ by up to {bank_check.percent:.3g} percent: use "
+            'a larger bank, or method="direct"'
         )
     for message in messages:
         warnings.warn(message, AccuracyWarning, stacklevel=3)
     stopped = sum(int((~f.converged).sum()) for f in fits)
     if stopped:
         messages.append(f"{stopped} fits did not converge; their last point stands in the table")
-    for name, share in zip(
-        names, np.mean([f.on_bound[1:].mean(axis=0) for f in fits], axis=0), strict=True
-    ):
-        if share > 0:
+    stopped_at = np.sum([f.on_bound[1:].sum(axis=0) for f in fits], axis=0)
+    total = sum(len(f.chi2) - 1 for f in fits)
+    for name, count in zip(names, stopped_at.tolist(), strict=True):
+        if count:
             messages.append(
-                f"{100 * share:.1f} percent of the estimates of {name} stopped at a bound: their "
-                "error is cut off there"
+                f"{count} of {total} estimates of {name} stopped at the end of the usable range: "
+                "their deviation is cut off there"
             )
     for design_name, fact in zip(setup.layouts, facts, strict=True):
         for row in np.flatnonzero(fact.weak):

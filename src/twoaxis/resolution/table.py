@@ -64,6 +64,7 @@ def _overall(resolutions: Mapping[str, Resolution], table: pd.DataFrame) -> pd.D
         **{str(name): float(value) for name, value in table.mean().items()},
         "median": float(np.median(errors)),
         "p90": float(np.quantile(errors, 0.9)),
+        "bias": float(table["bias"].abs().mean()),  # biases of opposite sign must not cancel
         "on_bound": int(table["on_bound"].sum()),
     }
     both: dict[str, dict[str, float]] = {}

@@ -1,0 +1,70 @@
+import re
+import sys
+from html import escape
+from pathlib import Path
+
+from docutils.nodes import SkipNode
+from docutils.utils.math import MathError, latex2mathml
+from sphinx.util import logging
+
+import twoaxis
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import figures
+
+logger = logging.getLogger(__name__)
+
+project = "twoaxis"
+author = "The twoaxis developers"
+copyright = "2026, the twoaxis developers"
+version = release = twoaxis.__version__
+
+extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+exclude_patterns = ["_build", "api"]
+
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+
+default_role = "py:obj"
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # numpydoc writes the types, in words
+numpydoc_show_class_members = False
+
+html_theme = "furo"
+html_title = "twoaxis"
+html_theme_options = {"light_css_variables": {"code-font-size": "75%"}}  # tables fit the column
+html_math_renderer = "mathml"
+
+
+# LaTeX that docutils does not know, and what it may be replaced by.
+REWRITTEN = {r"\\[bB]igg?(?![A-Za-z])": "", r"\\dots(?![A-Za-z])": r"\\ldots"}
+
+
+def as_mathml(self, node, *, block):
+    """Write a formula as MathML, which browsers draw by themselves, offline too."""
+    tex = node.astext()
+    for pattern, replacement in REWRITTEN.items():
+        tex = re.sub(pattern, replacement, tex)
+    try:
+        formula = latex2mathml.tex2mathml(tex, as_block=block)
+    except MathError as error:
+        logger.warning("cannot write this formula as MathML: %s", error, location=node)
+        formula = f"<code>{escape(node.astext())}</code>"
+    if block:  # room enough that the theme adds no scroll bar beside it
+        formula = f'<div style="padding-block: 0.4em; overflow-y: hidden">{formula}</div>'
+    self.body.append(formula)
+    raise SkipNode
+
+
+def inline_math(self, node):
+    as_mathml(self, node, block=False)
+
+
+def block_math(self, node):
+    as_mathml(self, node, block=True)
+
+
+def setup(app):
+    app.add_html_math_renderer("mathml", (inline_math, None), (block_math, None))
+    app.connect("builder-inited", figures.draw)

@@ -1,0 +1,258 @@
+"""A frozen residual: a trained field reduced to what axis 2 needs of it.
+
+The field no longer changes; only the physical parameters do. What is left is a function
+from parameters to residual values at fixed points. It may come from arrays, from JAX or
+PyTorch code, or from an adapter, and everything downstream takes it in this one form.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twoaxis.errors import InputError
+from twoaxis.parameters import Parameter, checked_parameters
+
+if TYPE_CHECKING:
+    from twoaxis.views import BoundView, View
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenResidual:
+    """The residual of a frozen field at fixed points, as a function of the parameters.
+
+    Parameters
+    ----------
+    residual : callable
+        ``residual(**parameters)``: residual values at the points, shape (N,) or (N, 1); for
+        several equations a tuple or list of such arrays, which are joined in order. It may
+        return NumPy, JAX or PyTorch arrays.
+    parameters : mapping of str to Parameter
+    points : array, shape (N, k) or (N,)
+        Where the residual is evaluated. For several equations on points of their own, a
+        sequence with one array for each.
+    view : View, optional
+        The residual metric that the field was trained under.
+    jacobian : callable, optional
+        ``jacobian(**parameters)``: exact derivatives with respect to the physical
+        parameters, shape (N, d), where they are known.
+    residual_at : callable, optional
+        ``residual_at(points, **parameters)``: the residual at any other points.
+    """
+
+    residual: Callable[..., Any]
+    parameters: Mapping[str, Parameter]
+    points: Any
+    view: View | None = None
+    jacobian: Callable[..., Any] | None = None
+    residual_at: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", checked_parameters(self.parameters))
+        object.__setattr__(self, "points", _checked_points(self.points))
+        _check_signature(self.residual, self.parameters)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the parameters."""
+        return list(self.parameters)
+
+    @property
+    def size(self) -> int:
+        """Number of residual values that the points call for, or 0 where that is open.
+
+        With one array of points and several equations only a call can tell.
+        """
+        return 0 if isinstance(self.points, tuple) else len(self.points)
+
+    def raw(self, values: Mapping[str, Any]) -> Any:
+        """Call the residual as it is."""
+        return self.residual(**values)
+
+    def at(self, coordinates: FloatArray) -> FloatArray:
+        """Residual values, float64, at coordinates of shape (d,)."""
+        return self.checked(self.raw(self.physical(coordinates)), self.physical(coordinates))
+
+    def physical(self, coordinates: FloatArray) -> dict[str, float]:
+        """Physical parameters by name."""
+        return {
+            name: float(p.to_value(q))
+            for (name, p), q in zip(self.parameters.items(), coordinates, strict=True)
+        }
+
+    def coordinates(self, values: Mapping[str, float]) -> FloatArray:
+        """Coordinates, shape (d,), of physical parameters by name."""
+        return np.array([float(p.to_coordinate(values[n])) for n, p in self.parameters.items()])
+
+    @property
+    def coordinate_bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds of the coordinates, each of shape (d,)."""
+        low, high = np.array([p.coordinate_bounds for p in self.parameters.values()]).T
+        return low, high
+
+    def checked(self, output: Any, values: Mapping[str, float]) -> FloatArray:
+        """Return the residual's output as a vector of floats, or say what is wrong with it."""
+        at = ", ".join(f"{name}={value:g}" for name, value in values.items())
+        parts = output if isinstance(output, (tuple, list)) else [output]
+        vector = np.concatenate([_as_vector(part, at) for part in parts])
+        if len(parts) == 1 and self.size and len(vector) != self.size:
+            raise InputError(
+                f"as many residual values as points, {self.size}",
+                f"{len(vector)} for {at}",
+                "evaluate the residual at exactly the points that you pass",
+            )
+        bad = np.flatnonzero(~np.isfinite(vector))
+        if bad.size:
+            shown = ", ".join(map(str, bad[:5])) + (", ..." if bad.size > 5 else "")
+            raise InputError(
+                "a finite residual at every point",
+                f"{bad.size} of {len(vector)} values not finite for {at} (points {shown})",
+                "leave those points out, or correct the field there",
+            )
+        return vector
+
+    def moved_to(self, points: ArrayLike) -> FrozenResidual:
+        """Return the same field at other points; needs `residual_at`."""
+        if self.residual_at is None:
+            raise InputError(
+                "a residual that can be evaluated elsewhere",
+                "one that is known at its points alone",
+                "pass residual_at=lambda points, **parameters: ... to FrozenResidual",
+            )
+        where, function = _checked_points(points), self.residual_at
+        return replace(
+            self,
+            points=where,
+            residual=lambda **values: function(where, **values),
+            jacobian=None,
+        )
+
+
+def as_frozen(
+    residual: Callable[..., Any] | FrozenResidual,
+    parameters: Mapping[str, Parameter] | None,
+    points: Any,
+) -> FrozenResidual:
+    """Return the first argument of an axis-2 function as a frozen residual."""
+    if isinstance(residual, FrozenResidual):
+        if parameters is not None or points is not None:
+            raise InputError(
+                "a frozen residual alone, which carries its parameters and points",
+                "a frozen residual and parameters or points beside it",
+                "leave them out, or replace them in the frozen residual",
+            )
+        return residual
+    if parameters is None or points is None:
+        missing = "parameters" if parameters is None else "points"
+        raise InputError(
+            "the residual function with its parameters and its points",
+            f"no {missing}",
+            f"pass {missing}=..., or a twoaxis.FrozenResidual that carries them",
+        )
+    return FrozenResidual(residual, parameters, points)
+
+
+def _checked_points(points: Any) -> Any:
+    """Return points as a float array (N, k), or a tuple of them for several equations."""
+    if isinstance(points, (tuple, list)) and len(points) and np.ndim(points[0]) >= 1:
+        first = [np.asarray(part) for part in points]
+        if any(part.ndim == 2 for part in first) or len({len(p) for p in first}) > 1:
+            return tuple(_points_array(part) for part in points)
+    return _points_array(points)
+
+
+def _points_array(points: Any) -> FloatArray:
+    try:
+        array = np.asarray(points, dtype=float)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.size == 0 or not np.isfinite(array).all():
+        raise InputError(
+            "points as finite numbers of shape (N, k), a row for each residual value",
+            f"an array of shape {np.shape(points)}"
+            if np.isfinite(array).all()
+            else "values that are not finite",
+            "stack the coordinates as columns, as in numpy.column_stack([x, t])",
+        )
+    return array
+
+
+def _as_vector(part: Any, at: str) -> FloatArray:
+    """One equation's residual as a float vector."""
+    if hasattr(part, "detach"):  # a PyTorch tensor that may carry a graph or live elsewhere
+        part = part.detach().cpu()
+    try:
+        array = np.asarray(part)
+    except (TypeError, ValueError):
+        array = np.asarray(None)
+    if array.dtype.kind != "f":
+        raise InputError(
+            "a residual of real floating-point numbers",
+            f"an array of {array.dtype} for {at}",
+            "return float arrays; integers usually mean that a cast was forgotten",
+        )
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(
+            "a residual of shape (N,), or (N, 1), or a tuple of such for several equations",
+            f"the shape {array.shape} for {at}",
+            "flatten it, or return one array for each equation in a tuple",
+        )
+    return array.astype(float)
+
+
+def _check_signature(residual: Any, parameters: Mapping[str, Parameter]) -> None:
+    if not callable(residual):
+        raise InputError(
+            "the residual as a function of the parameters",
+            type(residual).__name__,
+            "pass a callable, as in residual=lambda nu: u_t + u * u_x - nu * u_xx",
+        )
+    try:
+        signature = inspect.signature(residual)
+        signature.bind(**dict.fromkeys(parameters))
+    except ValueError:  # built-in callables may have no signature
+        return
+    except TypeError as error:
+        raise InputError(
+            f"a residual that takes the keywords {', '.join(parameters)}",
+            f"the signature residual{signature} ({error})",
+            "name its arguments like the parameters, or wrap it in a lambda that does",
+        ) from None
+
+
+def bound_view(frozen: FrozenResidual, view: View | BoundView | None) -> Any:
+    """Bind the given view, or else the training view, to the residual's points.
+
+    A view that is bound already passes through, so that several calls can share it.
+    """
+    chosen = view if view is not None else frozen.view
+    if chosen is None:
+        raise InputError(
+            "a view of the residual",
+            "none, and the frozen residual carries no training view",
+            "pass one, for instance twoaxis.views.Pointwise()",
+        )
+    if hasattr(chosen, "apply"):  # bound already: its eigenpairs need not be computed again
+        return chosen
+    if not hasattr(chosen, "bind"):
+        raise InputError(
+            "a view of the residual",
+            type(chosen).__name__,
+            "pass one of twoaxis.views, for instance twoaxis.views.Patch(cells=8)",
+        )
+    return chosen.bind(frozen.points)
+
+
+Residual = Callable[..., Any] | FrozenResidual
+Points = ArrayLike | Sequence[ArrayLike] | None
