@@ -15,13 +15,22 @@ matplotlib.use("Agg")
 
 
 def readers_own(namespace: dict[str, object]) -> None:
-    """Supply what the README calls the reader's own: a simulator and two layouts."""
+    """Supply what the README calls the reader's own: a simulator, two layouts, a field."""
     t = np.linspace(0, 1, 50)[:, None]
     x = np.linspace(0, 1, 40)
     generator = np.random.default_rng(0)
     namespace["simulate"] = lambda nu: np.exp(-100 * nu * t) * np.sin(np.pi * x)
     namespace["sites_8"] = generator.choice(2000, 100, replace=False)
     namespace["sites_9"] = generator.choice(2000, 100, replace=False)
+    # A field and its derivatives at random points: u = exp(-t) sin(pi x) (1 + x / 3).
+    xt = generator.uniform([-1, 0], [1, 1], (1500, 2))
+    x, decay = xt[:, 0], np.exp(-xt[:, 1])
+    sine, cosine = np.sin(np.pi * x), np.cos(np.pi * x)
+    namespace["xt"] = xt
+    namespace["u"] = decay * sine * (1 + x / 3)
+    namespace["u_t"] = -namespace["u"]
+    namespace["u_x"] = decay * (np.pi * cosine * (1 + x / 3) + sine / 3)
+    namespace["u_xx"] = decay * (-(np.pi**2) * sine * (1 + x / 3) + 2 * np.pi * cosine / 3)
 
 
 def pages(patterns: list[str], setup=None) -> Sybil:
