@@ -6,10 +6,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from twoaxis import statistics
 from twoaxis.errors import InputError
 from twoaxis.statistics import (
     Interval,
+    bootstrap,
     cluster_bootstrap,
     pearson,
     pearson_within,
@@ -365,7 +365,7 @@ def test_chunks_do_not_change_the_numbers(monkeypatch, strata, rows):
     options = {"draws": 100, "seed": 16, "strata": strata}
     whole_weights = recorded_weights(clusters, **options)
     whole = cluster_bootstrap(mean_of(values), clusters, **options)
-    monkeypatch.setattr(statistics, "CHUNK_BYTES", rows * 20 * 8)
+    monkeypatch.setattr(bootstrap, "CHUNK_BYTES", rows * 20 * 8)
     np.testing.assert_array_equal(recorded_weights(clusters, **options), whole_weights)
     assert cluster_bootstrap(mean_of(values), clusters, **options) == whole
 

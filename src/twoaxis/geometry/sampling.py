@@ -35,7 +35,7 @@ class PointSample:
 
     Attributes
     ----------
-    standard_error : array, shape (d,)
+    standard_error : array, shape (d,), optional
         Jackknife over cells; zero where a single cell holds every point.
     cells : int
         Occupied cells.
@@ -45,8 +45,8 @@ class PointSample:
         how many there are.
     """
 
-    standard_error: FloatArray
-    cells: int
+    standard_error: FloatArray | None = None
+    cells: int = 0
     fresh_displacement: FloatArray | None = None
     fresh_points: int | None = None
 

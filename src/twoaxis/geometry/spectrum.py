@@ -25,7 +25,7 @@ from twoaxis.errors import InputError
 from twoaxis.frozen import Points, Residual, as_frozen, bound_view
 from twoaxis.geometry.derivatives import STEP, Derivative, linearize
 from twoaxis.geometry.sampling import cell_numbers
-from twoaxis.geometry.score import check_metric_size
+from twoaxis.geometry.terms import check_metric_size
 from twoaxis.parameters import Parameter, center_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Spectrum:
     pointwise_H : float
         ``J^T J / N``.
     complete : bool
-        Whether all modes of the view are there.
+        Whether all modes that the view sees are there.
     """
 
     parameter: str
@@ -232,7 +232,7 @@ def spectrum(
         B=float(j @ both[:, 0]),
         H=float(j @ both[:, 1]),
         pointwise_H=float(j @ j) / size,
-        complete=len(values) == size,
+        complete=len(values) >= metric.rank,
         view=metric.describe(),
     )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from twoaxis.resolution.benchmarks import benchmark_draws, resolve_problem
 from twoaxis.resolution.resolve import resolve
-from twoaxis.resolution.result import Resolution, load_resolution
+from twoaxis.resolution.result import Resolution
+from twoaxis.resolution.storage import load_resolution
 from twoaxis.resolution.table import resolution_table
 
 __all__ = [

@@ -15,10 +15,11 @@ from twoaxis.resolution.data_fit import DataFit
 from twoaxis.resolution.design import Design
 from twoaxis.resolution.estimator import Fits
 from twoaxis.resolution.fisher import Information
-from twoaxis.resolution.result import SCHEMA
 from twoaxis.version import __version__
 
 FloatArray = NDArray[np.float64]
+
+SCHEMA = "twoaxis.resolution/1"
 
 
 @dataclass(frozen=True)

@@ -9,40 +9,35 @@ is what the observations can resolve, under this layout, this noise and this est
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.errors import AccuracyWarning, InputError, MisfitWarning
-from twoaxis.forward import ForwardModel
+from twoaxis.errors import InputError
 from twoaxis.forward.bank import build_bank
 from twoaxis.observations import standard_noise
-from twoaxis.parameters import Center, Parameter, center_of, checked_parameters
+from twoaxis.parameters import Parameter
 from twoaxis.progress import progress_bar
 from twoaxis.resolution.assemble import Findings, assemble
-from twoaxis.resolution.bank_fit import BankEstimator, direct_minimum
-from twoaxis.resolution.data_fit import DataFit, checked_data, estimate_noise, fit_data
-from twoaxis.resolution.design import Design, Noise, checked_layouts, checked_noise
+from twoaxis.resolution.bank_check import check_bank
+from twoaxis.resolution.bank_fit import BankEstimator
+from twoaxis.resolution.data_fit import checked_data, estimate_noise, fit_data
+from twoaxis.resolution.design import Design, Noise, checked_noise
 from twoaxis.resolution.direct_fit import build_direct
 from twoaxis.resolution.estimator import Estimator, Fits, gauss_newton_step
 from twoaxis.resolution.fisher import Information, information
-from twoaxis.resolution.misfit import ALARM
+from twoaxis.resolution.messages import collect_messages
 from twoaxis.resolution.result import Resolution
 from twoaxis.resolution.sensitivity import sensitivities
+from twoaxis.resolution.setup import Setup, checked_positions, prepare
 
 FloatArray = NDArray[np.float64]
 Method = Literal["auto", "bank", "direct"]
 
 # Noise vectors of all replicas are held together, up to this many gigabytes.
 DRAWS_LIMIT = 2.0
-# A bank is good enough when it moves estimates by less than this share of a standard error.
-BANK_ACCURACY = 0.05
-# Sensitivities from two step sizes must agree this well.
-DERIVATIVE_ACCURACY = 0.01
 
 
 def resolve(
@@ -131,10 +126,10 @@ def resolve(
     True
     """
     _check_settings(replicas, bank, starts, level, validate, method)
-    setup = _prepare(forward, fit_forward, parameters, layouts, at, vectorized)
+    setup = prepare(forward, fit_forward, parameters, layouts, at, vectorized)
     estimator = _estimator(setup, method, bank, starts, level, progress)
     observed = None if data is None else checked_data(data, setup.layouts, setup.model.shape)
-    positions = _positions(coordinates, setup.model.shape)
+    positions = checked_positions(coordinates, setup.model.shape)
     noise_model = _noise(setup, estimator, noise, observed)
     designs = setup.designs(noise_model)
     draws = _draws(seed, replicas, max(len(d.sites) for d in designs))
@@ -152,8 +147,8 @@ def resolve(
             noise_known=noise is not None,
         )
     )
-    check = _validate(setup, estimator, designs, fits, facts, draws, validate)
-    messages = _messages(setup, facts, fits, check, real)
+    check = check_bank(setup, estimator, designs, fits, facts, draws, validate)
+    messages = collect_messages(setup, facts, fits, check, real)
     findings = Findings(
         parameters=setup.parameters,
         center=setup.center,
@@ -178,54 +173,6 @@ def resolve(
     return Resolution(assemble(findings))
 
 
-@dataclass(frozen=True)
-class _Setup:
-    """The checked input of one call."""
-
-    parameters: dict[str, Parameter]
-    center: Center
-    model: ForwardModel
-    fit_model: ForwardModel
-    layouts: dict[str, NDArray[np.intp]]
-
-    @property
-    def q(self) -> FloatArray:
-        """Coordinates of the centre, shape (d,)."""
-        return self._coordinates(self.center.values)
-
-    @property
-    def start(self) -> FloatArray:
-        """Where the Gauss–Newton step starts: the delivered value, or else the centre."""
-        delivered = {name: p.delivered for name, p in self.parameters.items()}
-        known = {name: value for name, value in delivered.items() if value is not None}
-        return self._coordinates({**self.center.values, **known})
-
-    @property
-    def units(self) -> FloatArray:
-        """The step in each coordinate that stands for 100 percent, shape (d,)."""
-        return np.array([p.unit(self.center.values[n]) for n, p in self.parameters.items()])
-
-    @property
-    def bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper coordinate bounds, each of shape (d,)."""
-        low, high = np.array([p.coordinate_bounds for p in self.parameters.values()]).T
-        return low, high
-
-    def _coordinates(self, values: Mapping[str, float]) -> FloatArray:
-        return np.array([float(p.to_coordinate(values[n])) for n, p in self.parameters.items()])
-
-    def designs(self, noise: Noise) -> list[Design]:
-        """Return the layouts with their whiteners."""
-        entries = self.model.entries
-        designs = []
-        for name, sites in self.layouts.items():
-            columns = np.searchsorted(entries, sites)
-            white = noise.whitener(sites, name)
-            base = white(self.model.center_values[sites])
-            designs.append(Design(name, sites, columns, white, base))
-        return designs
-
-
 def _check_settings(
     replicas: Any, bank: Any, starts: Any, level: Any, validate: Any, method: Any
 ) -> None:
@@ -248,53 +195,8 @@ def _check_settings(
         raise InputError('method "auto", "bank" or "direct"', repr(method), "choose one of them")
 
 
-def _prepare(
-    forward: Callable[..., Any],
-    fit_forward: Callable[..., Any] | None,
-    parameters: Mapping[str, Parameter],
-    layouts: Any,
-    at: Any,
-    vectorized: bool,
-) -> _Setup:
-    """Check the input and try the forward models at the centre."""
-    checked = checked_parameters(parameters)
-    center = center_of(checked, at)
-    model = ForwardModel(forward, checked, center.values, vectorized=vectorized)
-    sites = checked_layouts(layouts, model.size)
-    entries = np.unique(np.concatenate(list(sites.values())))
-    model.observe(entries)
-    if fit_forward is None:
-        return _Setup(checked, center, model, model, sites)
-    other = ForwardModel(
-        fit_forward, checked, center.values, vectorized=vectorized, name="fit_forward"
-    )
-    if other.shape != model.shape:
-        raise InputError(
-            f"fit_forward to return the shape {model.shape} that forward returns",
-            f"the shape {other.shape}",
-            "interpolate its predictions to the entries of forward",
-        )
-    other.observe(entries)
-    return _Setup(checked, center, model, other, sites)
-
-
-def _positions(coordinates: ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
-    """Where the entries of the output lie, shape (N, k)."""
-    size = int(np.prod(shape))
-    if coordinates is None:
-        return np.column_stack(np.unravel_index(np.arange(size), shape or (1,))).astype(float)
-    positions = np.asarray(coordinates, dtype=float)
-    if positions.ndim != 2 or len(positions) != size or not np.isfinite(positions).all():
-        raise InputError(
-            f"coordinates as finite numbers of shape ({size}, k), a row for each entry",
-            f"the shape {positions.shape}",
-            "flatten the grid like forward's output, one column a coordinate",
-        )
-    return positions
-
-
 def _estimator(
-    setup: _Setup, method: Method, bank: int, starts: int, level: float, progress: bool
+    setup: Setup, method: Method, bank: int, starts: int, level: float, progress: bool
 ) -> Estimator:
     several = len(setup.parameters) > 1
     if several and method == "bank":
@@ -312,7 +214,7 @@ def _estimator(
 
 
 def _noise(
-    setup: _Setup,
+    setup: Setup,
     estimator: Estimator,
     noise: ArrayLike | None,
     observed: dict[str, FloatArray] | None,
@@ -343,7 +245,7 @@ def _draws(seed: int | Sequence[int], replicas: int, count: int) -> FloatArray:
 
 
 def _fit_replicas(
-    setup: _Setup,
+    setup: Setup,
     estimator: Estimator,
     designs: list[Design],
     draws: FloatArray,
@@ -363,108 +265,6 @@ def _fit_replicas(
     return fits, newton
 
 
-def _information(setup: _Setup, designs: list[Design]) -> list[Information]:
+def _information(setup: Setup, designs: list[Design]) -> list[Information]:
     derivative = sensitivities(setup.model, setup.q, setup.units)
     return [information(d, derivative, setup.units, setup.q, setup.bounds) for d in designs]
-
-
-def _validate(
-    setup: _Setup,
-    estimator: Estimator,
-    designs: list[Design],
-    fits: list[Fits],
-    facts: list[Information],
-    draws: FloatArray,
-    validate: int,
-) -> _BankCheck | None:
-    """Compare bank estimates with direct optimisation.
-
-    The checked datasets are spread evenly over the range of the estimates.
-    """
-    if not isinstance(estimator, BankEstimator) or not validate:
-        return None
-    estimates = np.stack([f.estimate[1:, 0] for f in fits])
-    usable = ~np.stack([f.on_bound[1:, 0] for f in fits])
-    ranked = np.argsort(np.where(usable, estimates, np.inf), axis=None)[: usable.sum()]
-    if not ranked.size:
-        return None
-    chosen = ranked[np.unique(np.linspace(0, len(ranked) - 1, validate).round().astype(int))]
-    layout, replica = np.divmod(chosen, len(draws))
-    near = estimates[layout, replica]
-    found = direct_minimum(
-        setup.fit_model,
-        [designs[k] for k in layout],
-        [draws[r, : len(designs[k].sites)] for k, r in zip(layout, replica, strict=True)],
-        near,
-        reach=2 * float(estimator.bank.knots[1] - estimator.bank.knots[0]),
-    )
-    gap = np.where(np.isfinite(found), np.abs(near - found), np.inf)
-    standard_error = np.array([1 / np.sqrt(facts[k].matrix[0, 0]) for k in layout])
-    return _BankCheck(
-        percent=float(100 * np.max(gap) / setup.units[0]),
-        standard_errors=float(np.max(gap / standard_error)),
-    )
-
-
-@dataclass(frozen=True)
-class _BankCheck:
-    """Largest difference between bank and direct estimates, in percent and in standard errors."""
-
-    percent: float
-    standard_errors: float
-
-
-def _messages(
-    setup: _Setup,
-    facts: list[Information],
-    fits: list[Fits],
-    bank_check: _BankCheck | None,
-    data_fits: list[DataFit] | None,
-) -> list[str]:
-    """Collect what a reader must know, and warn of what puts the result in doubt."""
-    names = list(setup.parameters)
-    messages = []
-    for name, worst in zip(names, np.max([f.derivative_error for f in facts], axis=0), strict=True):
-        if worst > DERIVATIVE_ACCURACY:
-            messages.append(
-                f"the derivative with respect to {name} changes by {100 * worst:.1f} percent with "
-                "the step: the forward model is not smooth there, and the Fisher figures are rough"
-            )
-    if bank_check is not None and bank_check.standard_errors > BANK_ACCURACY:
-        messages.append(
-            f"bank and direct optimisation differ by up to {bank_check.percent:.3g} percent: use "
-            'a larger bank, or method="direct"'
-        )
-    for message in messages:
-        warnings.warn(message, AccuracyWarning, stacklevel=3)
-    stopped = sum(int((~f.converged).sum()) for f in fits)
-    if stopped:
-        messages.append(f"{stopped} fits did not converge; their last point stands in the table")
-    stopped_at = np.sum([f.on_bound[1:].sum(axis=0) for f in fits], axis=0)
-    total = sum(len(f.chi2) - 1 for f in fits)
-    for name, count in zip(names, stopped_at.tolist(), strict=True):
-        if count:
-            messages.append(
-                f"{count} of {total} estimates of {name} stopped at the end of the usable range: "
-                "their deviation is cut off there"
-            )
-    for design_name, fact in zip(setup.layouts, facts, strict=True):
-        for row in np.flatnonzero(fact.weak):
-            messages.append(_weak_direction(design_name, names, fact, int(row)))
-    checks = [(fit.layout, check) for fit in data_fits or [] for check in fit.checks]
-    for layout, check in checks:
-        # Bonferroni: a sound call, whatever its number of layouts, is accused at most so often.
-        if check.p_value * len(checks) < ALARM:
-            text = f"layout {layout}: {check.meaning} (p = {check.p_value:.2g})"
-            messages.append(text)
-            warnings.warn(text, MisfitWarning, stacklevel=3)
-    return messages
-
-
-def _weak_direction(layout: str, names: list[str], fact: Information, row: int) -> str:
-    parts = [
-        f"{share:+.2f} {name}" for share, name in zip(fact.directions[row], names, strict=True)
-    ]
-    size = fact.direction_percent[row]
-    what = "is not seen at all" if np.isinf(size) else f"has a standard error of {size:.3g} percent"
-    return f"layout {layout}: the direction {' '.join(parts)} {what}, beyond the bounds"

@@ -22,8 +22,6 @@ from twoaxis.statistics import (
     weighted_quantile,
 )
 
-SCHEMA = "twoaxis.resolution/1"
-
 ALL_LAYOUTS = "all layouts"
 
 Statistic = Literal["mean", "median", "p90"]
@@ -308,30 +306,6 @@ class Resolution:
     def to_netcdf(self, path: str | os.PathLike[str]) -> Path:
         """Write everything to one netCDF file, whole or not at all."""
         return write_whole(path, lambda target: self.data.to_netcdf(target, engine="h5netcdf"))
-
-
-def load_resolution(path: str | os.PathLike[str]) -> Resolution:
-    """Load a `Resolution` from a netCDF file. Nothing in the file is executed."""
-    path = Path(path)
-    if not path.is_file():
-        raise InputError("a netCDF file", f"no file at {str(path)!r}", "check the path")
-    try:
-        with xr.open_dataset(path, engine="h5netcdf") as opened:
-            data = opened.load()
-    except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
-        raise InputError(
-            "a netCDF file that Resolution.to_netcdf wrote",
-            f"{str(path)!r}, which cannot be read ({type(error).__name__})",
-            "write it again; the file may be damaged or of another kind",
-        ) from error
-    schema = data.attrs.get("schema")
-    if schema != SCHEMA:
-        raise InputError(
-            f"a file with schema {SCHEMA!r}",
-            f"schema {schema!r} in {str(path)!r}",
-            "load it with the version of twoaxis that wrote it, or make it again",
-        )
-    return Resolution(data)
 
 
 def weighted_statistic(statistic: Statistic, values: Any, weights: Any) -> Any:

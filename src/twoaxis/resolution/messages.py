@@ -1,0 +1,76 @@
+"""What a reader must know before using the numbers, said as sentences and as warnings."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from twoaxis.errors import AccuracyWarning, MisfitWarning
+from twoaxis.resolution.bank_check import BankCheck
+from twoaxis.resolution.data_fit import DataFit
+from twoaxis.resolution.estimator import Fits
+from twoaxis.resolution.fisher import Information
+from twoaxis.resolution.misfit import ALARM
+from twoaxis.resolution.setup import Setup
+
+# A bank is good enough when it moves estimates by less than this share of a standard error.
+BANK_ACCURACY = 0.05
+# Sensitivities from two step sizes must agree this well.
+DERIVATIVE_ACCURACY = 0.01
+
+
+def collect_messages(
+    setup: Setup,
+    facts: list[Information],
+    fits: list[Fits],
+    bank_check: BankCheck | None,
+    data_fits: list[DataFit] | None,
+) -> list[str]:
+    """Collect what a reader must know, and warn of what puts the result in doubt."""
+    names = list(setup.parameters)
+    messages = []
+    for name, worst in zip(names, np.max([f.derivative_error for f in facts], axis=0), strict=True):
+        if worst > DERIVATIVE_ACCURACY:
+            messages.append(
+                f"the derivative with respect to {name} changes by {100 * worst:.1f} percent with "
+                "the step: the forward model is not smooth there, and the Fisher figures are rough"
+            )
+    if bank_check is not None and bank_check.standard_errors > BANK_ACCURACY:
+        messages.append(
+            f"bank and direct optimisation differ by up to {bank_check.percent:.3g} percent: use "
+            'a larger bank, or method="direct"'
+        )
+    for message in messages:
+        warnings.warn(message, AccuracyWarning, stacklevel=3)
+    stopped = sum(int((~f.converged).sum()) for f in fits)
+    if stopped:
+        messages.append(f"{stopped} fits did not converge; their last point stands in the table")
+    stopped_at = np.sum([f.on_bound[1:].sum(axis=0) for f in fits], axis=0)
+    total = sum(len(f.chi2) - 1 for f in fits)
+    for name, count in zip(names, stopped_at.tolist(), strict=True):
+        if count:
+            messages.append(
+                f"{count} of {total} estimates of {name} stopped at the end of the usable range: "
+                "their deviation is cut off there"
+            )
+    for design_name, fact in zip(setup.layouts, facts, strict=True):
+        for row in np.flatnonzero(fact.weak):
+            messages.append(_weak_direction(design_name, names, fact, int(row)))
+    checks = [(fit.layout, check) for fit in data_fits or [] for check in fit.checks]
+    for layout, check in checks:
+        # Bonferroni: a sound call, whatever its number of layouts, is accused at most so often.
+        if check.p_value * len(checks) < ALARM:
+            text = f"layout {layout}: {check.meaning} (p = {check.p_value:.2g})"
+            messages.append(text)
+            warnings.warn(text, MisfitWarning, stacklevel=3)
+    return messages
+
+
+def _weak_direction(layout: str, names: list[str], fact: Information, row: int) -> str:
+    parts = [
+        f"{share:+.2f} {name}" for share, name in zip(fact.directions[row], names, strict=True)
+    ]
+    size = fact.direction_percent[row]
+    what = "is not seen at all" if np.isinf(size) else f"has a standard error of {size:.3g} percent"
+    return f"layout {layout}: the direction {' '.join(parts)} {what}, beyond the bounds"

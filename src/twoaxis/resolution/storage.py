@@ -1,0 +1,36 @@
+"""Loading a saved resolution: nothing in the file is executed, and strange files are refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import xarray as xr
+
+from twoaxis.errors import InputError
+from twoaxis.resolution.assemble import SCHEMA
+from twoaxis.resolution.result import Resolution
+
+
+def load_resolution(path: str | os.PathLike[str]) -> Resolution:
+    """Load a `Resolution` from a netCDF file. Nothing in the file is executed."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError("a netCDF file", f"no file at {str(path)!r}", "check the path")
+    try:
+        with xr.open_dataset(path, engine="h5netcdf") as opened:
+            data = opened.load()
+    except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
+        raise InputError(
+            "a netCDF file that Resolution.to_netcdf wrote",
+            f"{str(path)!r}, which cannot be read ({type(error).__name__})",
+            "write it again; the file may be damaged or of another kind",
+        ) from error
+    schema = data.attrs.get("schema")
+    if schema != SCHEMA:
+        raise InputError(
+            f"a file with schema {SCHEMA!r}",
+            f"schema {schema!r} in {str(path)!r}",
+            "load it with the version of twoaxis that wrote it, or make it again",
+        )
+    return Resolution(data)
