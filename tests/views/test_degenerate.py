@@ -90,9 +90,9 @@ def test_more_rank_than_points_keeps_them_all():
 
 def test_coordinates_of_any_size():
     r = np.array([1.0, -2.0, 4.0])
-    plain = [view.bind([0.0, 0.5, 1.0]).quadratic(r, r) for view in (Patch(2), Gaussian())]
+    plain = [view.bind([0.0, 0.5, 1.0]).quadratic(r, r) for view in (Patch(3), Gaussian())]
     for points in ([-1.7e308, 0.0, 1.7e308], [1e-300, 2e-300, 3e-300], [7, 8, 9]):
-        found = [view.bind(points).quadratic(r, r) for view in (Patch(2), Gaussian())]
+        found = [view.bind(points).quadratic(r, r) for view in (Patch(3), Gaussian())]
         np.testing.assert_allclose(found, plain, rtol=1e-12)
 
 

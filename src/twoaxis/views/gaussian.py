@@ -58,8 +58,8 @@ class Gaussian(View):
     Notes
     -----
     Up to three coordinates, full rank takes time and memory linear in N, and entries of K
-    are accurate to 1e-13 (absolute; the largest is 1): ``|a^T K b|`` errs by at most
-    ``1e-13 |a|_1 |b|_1``. Where a grid does not pay (few points, many coordinates, a very
+    are accurate to 1e-14 (absolute; the largest is 1): ``|a^T K b|`` errs by at most
+    ``1e-14 |a|_1 |b|_1``. Where a grid does not pay (few points, many coordinates, a very
     small bandwidth) all pairs are summed in slabs: linear memory, quadratic time.
 
     Where two eigenvalues at the end of a truncation are equal, as on a square lattice of

@@ -20,9 +20,8 @@ from scipy.linalg import qr
 
 from twoaxis.views.checks import FloatArray
 from twoaxis.views.eigen import dense_pairs, iterative_pairs, oriented
-from twoaxis.views.kernel.kernel import Kernel
+from twoaxis.views.kernel.kernel import Kernel, kernel_entries
 from twoaxis.views.kernel.layout import Layout
-from twoaxis.views.kernel.pairs import kernel_entries
 from twoaxis.views.kernel.samples import BoxedPoints, SampledGaussians, boxed
 
 # Grid sizes up to which Phi^T Phi is formed (340 MB), and up to which it is decomposed whole.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import numpy as np
+from scipy.spatial.distance import cdist
+
 from twoaxis.views.checks import FloatArray
 
 
@@ -35,3 +38,14 @@ class Kernel(ABC):
     @abstractmethod
     def leading(self, count: int) -> tuple[FloatArray, FloatArray]:
         """Return at most `count < N` leading eigenpairs, descending, without forming K."""
+
+
+def kernel_entries(rows: FloatArray, columns: FloatArray, bandwidth: float) -> FloatArray:
+    """Return ``exp(-|x - y|^2 / (2 sigma^2))`` for rows x and columns y."""
+    entries: FloatArray = cdist(rows, columns)
+    entries /= bandwidth
+    np.square(entries, out=entries)
+    entries *= -0.5
+    # A distance of many bandwidths underflows to the zero that is meant.
+    with np.errstate(under="ignore"):
+        return np.exp(entries, out=entries)

@@ -11,25 +11,15 @@ from functools import cached_property
 from typing import final
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from twoaxis.views.checks import FloatArray
-from twoaxis.views.eigen import iterative_pairs
-from twoaxis.views.kernel.kernel import Kernel
+from twoaxis.views.eigen import Apply, iterative_pairs
+from twoaxis.views.kernel.kernel import Kernel, kernel_entries
 
 # Entries of a slab: 32 MB.
 SLAB_ENTRIES = 2**22
-
-
-def kernel_entries(rows: FloatArray, columns: FloatArray, bandwidth: float) -> FloatArray:
-    """Return ``exp(-|x - y|^2 / (2 sigma^2))`` for rows x and columns y."""
-    entries: FloatArray = cdist(rows, columns)
-    entries /= bandwidth
-    np.square(entries, out=entries)
-    entries *= -0.5
-    # A distance of many bandwidths underflows to the zero that is meant.
-    with np.errstate(under="ignore"):
-        return np.exp(entries, out=entries)
+# Up to here an iteration for eigenpairs may hold the matrix, 512 MB at most.
+HELD_POINTS = 8_000
 
 
 @final
@@ -69,10 +59,14 @@ class PairKernel(Kernel):
         return kernel_entries(self._coordinates, self._coordinates, self._bandwidth)
 
     def leading(self, count: int) -> tuple[FloatArray, FloatArray]:
-        """Return the `count < N` leading eigenpairs, descending."""
-        return iterative_pairs(
-            lambda vector: self.apply(vector[:, None])[:, 0],
-            self.size,
-            count,
-            scale=self.total / self.size,
-        )
+        """Return the `count < N` leading eigenpairs, descending.
+
+        Up to 8,000 points the matrix is held meanwhile: hundreds of products with it would
+        each evaluate it anew.
+        """
+        held = self.size <= HELD_POINTS
+        apply: Apply = self.matrix().__matmul__ if held else self._apply_one
+        return iterative_pairs(apply, self.size, count, scale=self.total / self.size)
+
+    def _apply_one(self, vector: FloatArray) -> FloatArray:
+        return self.apply(vector[:, None])[:, 0]
