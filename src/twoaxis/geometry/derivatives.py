@@ -15,6 +15,7 @@ coordinates through the chain rule, with :math:`p' = p'' = p` in log coordinates
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -214,6 +215,10 @@ def _torch_jacobian(frozen: FrozenResidual, values: dict[str, float]) -> FloatAr
     """The same with PyTorch's forward-mode automatic differentiation."""
     torch: Any = sys.modules["torch"]
     forward = torch.autograd.forward_ad
+    with warnings.catch_warnings(), forward.dual_level():
+        # The first dual number loads parts of PyTorch that use its own deprecated functions.
+        warnings.filterwarnings("ignore", r"`torch\.jit", DeprecationWarning)
+        forward.make_dual(torch.zeros(()), torch.zeros(()))
     columns = []
     for name in values:
         with forward.dual_level():
