@@ -84,6 +84,18 @@ def test_all_means_the_three_scalar_benchmarks_with_an_overall_row():
     assert "overall, stratified" in done.stdout
 
 
+def test_json_of_several_problems_has_an_overall_entry():
+    done = twoaxis(
+        "resolve", "burgers", "allen-cahn", "--layouts", "8", "--replicas", "4", "--json", "-"
+    )
+    found = json.loads(done.stdout)
+    means = [found["problems"][n]["error_percent"]["mean"] for n in ("burgers", "allen-cahn")]
+    errors = found["overall"]["error_percent"]
+    assert errors["mean"] == pytest.approx(np.mean(means))
+    for ends in (errors["ci95"], errors["ci95_stratified"]):
+        assert ends[0] < errors["mean"] < ends[1]
+
+
 def test_several_parameters_have_rows_of_their_own():
     done = twoaxis("resolve", "darcy", "--layouts", "10", "--replicas", "3", "--json", "-")
     found = json.loads(done.stdout)["problems"]["darcy"]

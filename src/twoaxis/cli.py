@@ -25,6 +25,7 @@ from twoaxis.files import ensure_writable, write_whole
 from twoaxis.observations import RECOVERABILITY_SEED
 from twoaxis.problems import PROBLEMS, SCALAR_BENCHMARKS, get_problem
 from twoaxis.resolution import Resolution, benchmark_draws, resolution_table, resolve_problem
+from twoaxis.resolution.table import STRATIFIED, UNSTRATIFIED
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -113,13 +114,16 @@ def resolve(
         )
         for name in names
     }
+    # The overall row weighs the problems equally, which needs one parameter in each.
+    scalar = all(len(resolution.parameters) == 1 for resolution in found.values())
+    overall = resolution_table(found) if len(found) > 1 and scalar else None
     if json_file != "-":
         for name, resolution in found.items():
             _print_resolution(name, resolution, fit_solver)
-        if len(found) > 1 and all(len(r.parameters) == 1 for r in found.values()):
-            _print_rows("All problems, balanced", resolution_table(found))
+        if overall is not None:
+            _print_rows("All problems, balanced", overall)
     if json_file is not None:
-        _write_json(json_file, {"problems": {n: r.to_dict() for n, r in found.items()}})
+        _write_json(json_file, _as_json(found, overall))
     for path, write in (
         (out_file, lambda p: next(iter(found.values())).to_netcdf(p)),
         (figure, lambda p: _draw(next(iter(found.values())), p)),
@@ -201,6 +205,23 @@ def _check_outputs(
         raise InputError(
             "a figure named .png, .pdf or .svg", repr(str(figure)), "change the file name"
         )
+
+
+def _as_json(found: dict[str, Resolution], overall: pd.DataFrame | None) -> dict[str, Any]:
+    """Return the headline numbers of every problem, and of all of them together."""
+    content: dict[str, Any] = {"problems": {n: r.to_dict() for n, r in found.items()}}
+    if overall is not None:
+        row: dict[Any, Any] = overall.loc[UNSTRATIFIED].to_dict()
+        stratified: dict[Any, Any] = overall.loc[STRATIFIED].to_dict()
+        content["overall"] = {
+            "error_percent": {name: float(row[name]) for name in ("mean", "median", "p90")},
+            "fisher_error_percent": float(row["fisher"]),
+            "coverage": float(row["coverage"]),
+        }
+        if "ci_low" in overall:
+            for key, ends in (("ci95", row), ("ci95_stratified", stratified)):
+                content["overall"]["error_percent"][key] = [ends["ci_low"], ends["ci_high"]]
+    return content
 
 
 def _write_json(target: str, content: dict[str, Any]) -> None:

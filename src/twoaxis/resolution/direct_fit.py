@@ -26,7 +26,7 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
 # Rows are taken in portions: a step of the progress bar, and a bound on memory.
-ROWS_AT_ONCE = 64
+ROWS_AT_ONCE = 16
 # Two starts found the same minimum when their chi2 differ by less than this.
 SAME_MINIMUM = 1e-3
 
