@@ -38,7 +38,11 @@ html_math_renderer = "mathml"
 
 
 # LaTeX that docutils does not know, and what it may be replaced by.
-REWRITTEN = {r"\\[bB]igg?(?![A-Za-z])": "", r"\\dots(?![A-Za-z])": r"\\ldots"}
+REWRITTEN = {
+    r"\\[bB]igg?(?![A-Za-z])": "",
+    r"\\dots(?![A-Za-z])": r"\\ldots",
+    r"\\textstyle(?![A-Za-z])": "",
+}
 
 
 def as_mathml(self, node, *, block):

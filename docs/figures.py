@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import snippets
+from scipy.interpolate import RectBivariateSpline
 
 import twoaxis as ta
 from twoaxis.forward import get_solver
@@ -12,14 +14,19 @@ from twoaxis.forward import get_solver
 DOCS = Path(__file__).parent
 FOLDER = DOCS / "_build" / "figures"
 
+BLUE, RED, GREEN, BLACK = "#4C78A8", "#E45756", "#54A24B", "#222222"
+
 
 def draw(app: object) -> None:  # noqa: ARG001
-    """Draw everything; the tutorial's pictures come from the tutorial's own code."""
+    """Draw everything; the tutorials' pictures come from the tutorials' own code."""
     import matplotlib.pyplot as plt
 
     FOLDER.mkdir(parents=True, exist_ok=True)
-    snippets.run(DOCS / "tutorial.md", FOLDER)
+    for page in ("tutorial.md", "tutorial-preference.md", "concepts/spectrum.md"):
+        snippets.run(DOCS / page, FOLDER)
     observations_and_refits().savefig(FOLDER / "burgers.png", dpi=150)
+    profile_and_models().savefig(FOLDER / "profile.png", dpi=150)
+    which_part_pushes().savefig(FOLDER / "push.png", dpi=150)
     plt.close("all")
 
 
@@ -37,4 +44,99 @@ def observations_and_refits():
     left.set(xlabel="t", ylabel="x", title="Burgers' field, observed at 200 noisy sites")
     found = ta.resolve_problem("burgers", layouts=[8], replicas=1000, progress=False)
     ta.plot_resolution(found, ax=right)
+    return figure
+
+
+def profile_and_models():
+    """The frozen profile of a layer that is 40 percent too wide, and two local models of it."""
+    import matplotlib.pyplot as plt
+
+    x, truth, width = np.linspace(-0.15, 0.15, 301), 0.01, 0.014
+    s = np.tanh(x / (2 * width))
+    u, u_x, u_xx = -s, (s**2 - 1) / (2 * width), s * (1 - s**2) / (2 * width**2)
+
+    def residual(nu):
+        return u * u_x - nu * u_xx + 0.5 * np.cos(200 * x)
+
+    question = {
+        "residual": residual,
+        "parameters": {"nu": ta.Parameter(truth=truth, bounds=(0.004, 0.03))},
+        "view": ta.views.Pointwise(),
+        "points": x,
+    }
+    score = ta.score(**question)
+    scan = ta.frozen_scan(**question, candidates=201)
+    q = np.log(scan.slices["nu"][0] / truth)
+    base = score.residual_norm**2
+    newton = -score.B / (score.H + score.C)
+
+    figure, ax = plt.subplots(figsize=(7.4, 3.8), layout="constrained")
+    ax.plot(q, scan.slices["nu"][1], color=BLUE, lw=2.5, label="frozen profile")
+    for curvature, color, style, label, end in (
+        (score.H, RED, "--", "model behind D, curvature H", score.displacement["nu"]),
+        (score.H + score.C, GREEN, ":", "Taylor series, curvature H + C", newton),
+    ):
+        model = base + 2 * score.B * q + curvature * q**2
+        ax.plot(q, model, color=color, ls=style, lw=1.8, label=label)
+        ax.plot(end, base + score.B * end, "o", color=color)
+    ax.plot(scan.displacement["nu"], scan.local_minima["profile"][0], "o", color=BLUE)
+    ax.axvline(0, color=BLACK, lw=1)
+    top, lowest = 3.2 * base, scan.local_minima["profile"][0]
+    ax.text(0, 0.85 * top, " truth")
+    ax.text(score.displacement["nu"], lowest - 0.1 * top, "D", color=RED, ha="center")
+    ax.text(newton, -0.3 * top, "Newton: D/(1 − D)", color=GREEN, ha="center")
+    ax.annotate(
+        "minimum: log(1 + D)",
+        (scan.displacement["nu"], lowest),
+        (scan.displacement["nu"], 0.4 * top),
+        color=BLUE,
+        ha="center",
+        arrowprops={"arrowstyle": "-", "lw": 0.6},
+    )
+    ax.set(xlim=(-0.8, 1.0), ylim=(-0.42 * top, top))
+    ax.set(xlabel="log(ν / truth)", ylabel="residual loss, field held", yticks=[])
+    ax.legend(frameon=False, loc="lower left")
+    return _bare(figure, ax)
+
+
+def which_part_pushes():
+    """Signed contributions over Burgers' domain, for a layer too wide early, too narrow late."""
+    import matplotlib.pyplot as plt
+
+    solver = get_solver("burgers")
+    true = RectBivariateSpline(solver.t, solver.x, solver.true_field(), kx=5, ky=5)
+    squeeze = 0.12 + 0.2 * np.tanh((0.65 - solver.t) / 0.06)
+    where = solver.x * (1 - squeeze[:, None] * np.exp(-((solver.x / 0.1) ** 2)))
+    values = true(np.broadcast_to(solver.t[:, None], where.shape), where, grid=False)
+    field = RectBivariateSpline(solver.t, solver.x, values, kx=5, ky=5)
+    x, t = np.linspace(-1, 1, 801), np.linspace(0, 1, 201)
+    points = np.stack(np.meshgrid(x, t), axis=-1).reshape(-1, 2)
+    u, u_x, u_xx = (field(t, x, dy=order).ravel() for order in range(3))
+    u_t = field(t, x, dx=1).ravel()
+    found = ta.spectrum(
+        lambda nu: u_t + u * u_x - nu * u_xx,
+        {"nu": ta.Parameter(truth=0.01, bounds=(0.002, 0.05))},
+        ta.views.Pointwise(),
+        points=points,
+        modes=1,
+    )
+    push = -found.point_contributions / found.H
+    up, down = push[push > 0].sum(), push[push < 0].sum()
+    density = push.reshape(t.size, x.size).T / push.std()
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    left.pcolormesh(t, x, field(t, x).T, cmap="RdBu_r", shading="nearest")
+    left.axhspan(-0.1, 0.1, fill=False, ec=BLACK, lw=1)
+    left.set(xlabel="t", ylabel="x", title="The field: layer too wide early, too narrow late")
+    right.pcolormesh(t, x, density, cmap="PuOr_r", vmin=-12, vmax=12, shading="nearest")
+    right.set(xlabel="t", ylabel="x", ylim=(-0.1, 0.1))
+    right.text(0.03, 0.078, f"up: {up:+.3f}", color="#B35806", weight="bold")
+    right.text(0.03, -0.088, f"down: {down:+.3f}".replace("-", "−"), color="#542788", weight="bold")
+    right.set(title=f"Contributions to D = {up + down:+.3f}, near the layer".replace("-", "−"))
+    return figure
+
+
+def _bare(figure, ax):
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
     return figure

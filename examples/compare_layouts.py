@@ -42,7 +42,7 @@ found = ta.resolve(
 )
 
 table = found.summary().drop(index="all layouts")
-table.insert(0, "readings", found.data["sites"].values)
+table.insert(0, "readings", found.data["observations"].values)
 print("error of the diffusivity, in percent, best layout first\n")
 columns = ["readings", "mean", "ci_low", "ci_high", "p90", "fisher", "coverage", "on_bound"]
 print(table.sort_values("mean")[columns].round(2).to_string())

@@ -58,6 +58,14 @@ class FrozenResidual:
         object.__setattr__(self, "parameters", checked_parameters(self.parameters))
         object.__setattr__(self, "points", _checked_points(self.points))
         _check_signature(self.residual, self.parameters)
+        for name in ("jacobian", "residual_at"):
+            given = getattr(self, name)
+            if given is not None and not callable(given):
+                raise InputError(
+                    f"{name} as a function",
+                    type(given).__name__,
+                    "pass a callable, or leave it out",
+                )
 
     @property
     def names(self) -> list[str]:
@@ -101,7 +109,16 @@ class FrozenResidual:
         """Return the residual's output as a vector of floats, or say what is wrong with it."""
         at = ", ".join(f"{name}={value:g}" for name, value in values.items())
         parts = output if isinstance(output, (tuple, list)) else [output]
-        vector = np.concatenate([_as_vector(part, at) for part in parts])
+        vectors = [_as_vector(part, at) for part in parts]
+        vector = np.concatenate(vectors)
+        if isinstance(self.points, tuple):
+            wanted, came = [len(p) for p in self.points], [len(v) for v in vectors]
+            if wanted != came:
+                raise InputError(
+                    f"equations with as many residual values as they have points, {wanted}",
+                    f"{came} for {at}",
+                    "return one array for each set of points, in the same order",
+                )
         if len(parts) == 1 and self.size and len(vector) != self.size:
             raise InputError(
                 f"as many residual values as points, {self.size}",
@@ -161,26 +178,29 @@ def as_frozen(
 
 def _checked_points(points: Any) -> Any:
     """Return points as a float array (N, k), or a tuple of them for several equations."""
-    if isinstance(points, (tuple, list)) and len(points) and np.ndim(points[0]) >= 1:
-        first = [np.asarray(part) for part in points]
-        if any(part.ndim == 2 for part in first) or len({len(p) for p in first}) > 1:
+    if isinstance(points, (tuple, list)) and len(points) and hasattr(points[0], "shape"):
+        shapes = [tuple(part.shape) for part in points]
+        if any(len(shape) == 2 for shape in shapes) or len(set(shapes)) > 1:
             return tuple(_points_array(part) for part in points)
     return _points_array(points)
 
 
 def _points_array(points: Any) -> FloatArray:
+    if hasattr(points, "detach"):  # a PyTorch tensor, perhaps one that requires a gradient
+        points = points.detach().cpu()
+    came = type(points).__name__
     try:
-        array = np.asarray(points, dtype=float)
-    except (TypeError, ValueError):
+        array = np.asarray(points)
+        came = f"an array of {array.dtype} with shape {array.shape}"
+        array = array.astype(float) if array.dtype.kind in "iufb" else np.empty(0)
+    except (TypeError, ValueError, RuntimeError):
         array = np.empty(0)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.size == 0 or not np.isfinite(array).all():
         raise InputError(
             "points as finite numbers of shape (N, k), a row for each residual value",
-            f"an array of shape {np.shape(points)}"
-            if np.isfinite(array).all()
-            else "values that are not finite",
+            came if np.isfinite(array).all() else "values that are not finite",
             "stack the coordinates as columns, as in numpy.column_stack([x, t])",
         )
     return array
@@ -243,12 +263,12 @@ def bound_view(frozen: FrozenResidual, view: View | BoundView | None) -> Any:
             "none, and the frozen residual carries no training view",
             "pass one, for instance twoaxis.views.Pointwise()",
         )
-    if hasattr(chosen, "apply"):  # bound already: its eigenpairs need not be computed again
-        return chosen
-    if not hasattr(chosen, "bind"):
+    if hasattr(chosen, "apply") and not isinstance(chosen, type):
+        return chosen  # bound already: its eigenpairs need not be computed again
+    if not hasattr(chosen, "bind") or isinstance(chosen, type):
         raise InputError(
             "a view of the residual",
-            type(chosen).__name__,
+            f"the class {chosen.__name__}" if isinstance(chosen, type) else type(chosen).__name__,
             "pass one of twoaxis.views, for instance twoaxis.views.Patch(cells=8)",
         )
     return chosen.bind(frozen.points)

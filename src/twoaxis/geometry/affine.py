@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.frozen import FrozenResidual
+from twoaxis.geometry.derivatives import same_size
 
 FloatArray = NDArray[np.float64]
 
@@ -73,11 +74,12 @@ def affine_parts(frozen: FrozenResidual, center: FloatArray) -> FloatArray | Non
     for j in range(len(middle)):
         moved = middle.copy()
         moved[j] = ends[j]
-        slopes.append((_at(frozen, moved) - at_middle) / (ends[j] - middle[j]))
+        at_end = same_size(_at(frozen, moved), at_middle)
+        slopes.append((at_end - at_middle) / (ends[j] - middle[j]))
     columns = np.column_stack([*slopes, at_middle - np.column_stack(slopes) @ middle])
-    check = np.where(ends == high, low + 0.31 * (high - low), low + 0.73 * (high - low))
+    check = middle + 0.381966 * (ends - middle)  # neither the centre nor an end
     expected = columns @ np.append(check, 1.0)
-    found = _at(frozen, check)
+    found = same_size(_at(frozen, check), at_middle)
     size = np.abs(found).max() + np.abs(at_middle).max()
     return columns if np.abs(found - expected).max() <= AFFINE_TOLERANCE * size else None
 

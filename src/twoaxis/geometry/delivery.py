@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from twoaxis.errors import InputError
@@ -45,7 +46,9 @@ class Delivery:
         return pd.DataFrame(terms).rename_axis("parameter")
 
 
-def delivery(parameters: Mapping[str, Parameter], preferred: Mapping[str, float]) -> Delivery:
+def delivery(
+    parameters: Mapping[str, Parameter], preferred: Mapping[str, float] | None
+) -> Delivery:
     """Split the delivered displacement into preference and delivery gap.
 
     Parameters
@@ -64,12 +67,28 @@ def delivery(parameters: Mapping[str, Parameter], preferred: Mapping[str, float]
     0.0
     """
     checked = checked_parameters(parameters)
+    if not isinstance(preferred, Mapping):
+        raise InputError(
+            f"preferred values for {', '.join(checked)}",
+            repr(preferred),
+            "pass scan.minimum; a flat scan has none, and then nothing can be delivered",
+        )
     if set(preferred) != set(checked):
         raise InputError(
             f"preferred values for {', '.join(checked)}",
             f"values for {', '.join(preferred) or 'none'}",
             "pass scan.minimum, which names every parameter",
         )
+    for name, parameter in checked.items():
+        value = preferred[name]
+        real = isinstance(value, (int, float, np.integer, np.floating)) and np.isfinite(value)
+        if not real or (parameter.coordinate == "log" and value <= 0):
+            raise InputError(
+                f"a finite {'positive ' if parameter.coordinate == 'log' else ''}number as the "
+                f"preferred value of {name}",
+                repr(value),
+                "pass scan.minimum",
+            )
     missing = [name for name, p in checked.items() if p.delivered is None]
     if missing:
         raise InputError(

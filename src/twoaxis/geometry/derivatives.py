@@ -64,22 +64,52 @@ def linearize(
         raise InputError(
             'derivative "auto", "exact" or "difference"', repr(derivative), "choose one of them"
         )
+    _check_step(step)
     values = frozen.physical(center)
     output = frozen.raw(values)
     residual = frozen.checked(output, values)
     if derivative != "difference":
         exact = _exact_jacobian(frozen, output)
-        if exact is not None:
+        if exact is not None and not _loses_tangents(frozen, center, residual, exact[0], step):
             jacobian, source = exact
             return _from_exact(frozen, center, residual, jacobian, source, step)
         if derivative == "exact":
             raise InputError(
                 "a residual whose derivatives are exact",
-                "one that returns NumPy arrays and brings no jacobian",
+                "one that returns NumPy arrays, or loses its derivative on the way, and brings no "
+                "jacobian",
                 "write it with JAX or PyTorch operations, pass jacobian= to FrozenResidual, or "
                 'use derivative="difference"',
             )
     return _by_differences(frozen, center, residual, step)
+
+
+def _check_step(step: Any) -> None:
+    real = isinstance(step, (int, float, np.integer, np.floating)) and not isinstance(step, bool)
+    if not (real and 0 < step < 1):
+        raise InputError("a step between 0 and 1", f"step={step!r}", "pass step=1e-3")
+
+
+def _loses_tangents(
+    frozen: FrozenResidual,
+    center: FloatArray,
+    residual: FloatArray,
+    jacobian: Callable[[dict[str, float]], FloatArray],
+    step: float,
+) -> bool:
+    """Tell whether a derivative that came out as zero is not zero at all.
+
+    A residual that turns its parameter into a plain number, or computes in inference mode,
+    drops the derivative without a word.
+    """
+    columns = jacobian(frozen.physical(center))
+    for j in np.flatnonzero(~columns.any(axis=0)).tolist():
+        moved = center.copy()
+        moved[j] += step * _unit(frozen, center, j)
+        change = np.abs(same_size(frozen.at(moved), residual) - residual).max()
+        if change > 1e-7 * step * np.abs(residual).max():
+            return True
+    return False
 
 
 def _slopes_of_values(frozen: FrozenResidual, center: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -122,8 +152,9 @@ def _unit(frozen: FrozenResidual, center: FloatArray, j: int) -> float:
     if parameter.coordinate == "log":
         return 1.0
     low, high = parameter.coordinate_bounds
-    # A centre of zero has no magnitude of its own; the width of the bounds gives one.
-    return parameter.scale or abs(float(center[j])) or high - low
+    # A centre at or near zero has no magnitude of its own; the width of the bounds gives one.
+    size = abs(float(center[j]))
+    return parameter.scale or (size if size > 1e-6 * (high - low) else high - low)
 
 
 def _by_differences(
@@ -131,8 +162,8 @@ def _by_differences(
 ) -> Linearization:
     dimension = len(center)
     moves = [step * _unit(frozen, center, j) * np.eye(dimension)[j] for j in range(dimension)]
-    ahead = [_same_size(frozen.at(center + m), residual) for m in moves]
-    behind = [_same_size(frozen.at(center - m), residual) for m in moves]
+    ahead = [same_size(frozen.at(center + m), residual) for m in moves]
+    behind = [same_size(frozen.at(center - m), residual) for m in moves]
     sizes = [float(np.abs(m).sum()) for m in moves]
     columns = [(a - b) / (2 * h) for a, b, h in zip(ahead, behind, sizes, strict=True)]
 
@@ -155,7 +186,8 @@ def _by_differences(
     return Linearization(residual, np.column_stack(columns), weighted_second, source)
 
 
-def _same_size(values: FloatArray, residual: FloatArray) -> FloatArray:
+def same_size(values: FloatArray, residual: FloatArray) -> FloatArray:
+    """Return `values`, unless the residual has changed its length with the parameter."""
     if len(values) != len(residual):
         raise InputError(
             "a residual of the same length for every parameter",
@@ -171,25 +203,43 @@ def _exact_jacobian(
     """Return a function for the physical Jacobian, and its origin, where there is one."""
     given = frozen.jacobian
     if given is not None:
-        return (lambda values: _given_jacobian(given(**values), frozen)), "given with the residual"
+        size = len(frozen.checked(output, frozen.physical(frozen.coordinate_bounds[0])))
+        return (
+            lambda values: _given_jacobian(given(**values), frozen, size)
+        ), "given with the residual"
     first = output[0] if isinstance(output, (tuple, list)) else output
-    library = type(first).__module__.partition(".")[0]
-    if library in ("jax", "jaxlib"):
+    libraries = {base.__module__.partition(".")[0] for base in type(first).__mro__}
+    if libraries & {"jax", "jaxlib"}:
         return (lambda values: _jax_jacobian(frozen, values)), "exact, by JAX"
-    if library == "torch":
+    if "torch" in libraries:
         return (lambda values: _torch_jacobian(frozen, values)), "exact, by PyTorch"
     return None
 
 
-def _given_jacobian(output: Any, frozen: FrozenResidual) -> FloatArray:
-    array = np.asarray(output, dtype=float)
+def _given_jacobian(output: Any, frozen: FrozenResidual, size: int) -> FloatArray:
+    array = np.asarray(output)
+    if array.dtype.kind not in "iuf":
+        raise InputError(
+            "a jacobian of real numbers",
+            f"an array of {array.dtype}",
+            "return floats from jacobian",
+        )
+    array = array.astype(float)
     if array.ndim == 1:
         array = array[:, None]
-    if array.ndim != 2 or array.shape[1] != len(frozen.parameters):
+    if array.ndim != 2 or array.shape != (size, len(frozen.parameters)):
         raise InputError(
-            f"a jacobian of shape (N, {len(frozen.parameters)}), a column for each parameter",
+            f"a jacobian of shape (N, {len(frozen.parameters)}), N = {size}, a column for each "
+            "parameter",
             f"the shape {array.shape}",
             "stack the derivatives by each physical parameter as columns",
+        )
+    bad = int((~np.isfinite(array)).any(axis=1).sum())
+    if bad:
+        raise InputError(
+            "a jacobian that is finite at every point",
+            f"{bad} of {size} rows not finite",
+            "leave those points out, or correct jacobian there",
         )
     return array
 

@@ -92,11 +92,20 @@ def jackknife(
 
 def _cells_of(points: Any, size: int) -> IndexArray:
     """Cells of the residual values; equations on the same points share their cells."""
-    if isinstance(points, tuple):
-        per_axis = max(1, round(CELLS ** (1 / points[0].shape[1])))
-        return cell_numbers(np.concatenate(points), per_axis)
-    per_axis = max(1, round(CELLS ** (1 / points.shape[1])))
-    return np.tile(cell_numbers(points, per_axis), size // len(points))
+    if not isinstance(points, tuple):
+        return np.tile(_cells(points), size // len(points))
+    if len({part.shape[1] for part in points}) == 1:
+        return _cells(np.concatenate(points))
+    # Points of different kinds, as inside and on an edge, have cells of their own.
+    numbers: list[IndexArray] = []
+    for part in points:
+        start = int(numbers[-1].max()) + 1 if numbers else 0
+        numbers.append(_cells(part) + start)
+    return np.concatenate(numbers)
+
+
+def _cells(points: FloatArray) -> IndexArray:
+    return cell_numbers(points, max(1, round(CELLS ** (1 / points.shape[1]))))
 
 
 def on_fresh_points(

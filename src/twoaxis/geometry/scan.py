@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
+from scipy.signal import find_peaks
 
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_view
 from twoaxis.geometry.affine import AffineProfile, affine_parts, affine_profile
 from twoaxis.geometry.derivatives import linearize
 from twoaxis.geometry.scan_result import FrozenScan
-from twoaxis.geometry.terms import check_metric_size
+from twoaxis.geometry.terms import check_metric_size, score_terms
 from twoaxis.least_squares import minimize
 from twoaxis.parameters import Center, Parameter, center_of
 
@@ -32,12 +33,14 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-# Candidates in all when several parameters span a grid: 81 by 81 for two.
-GRID_BUDGET = 81 * 81
 # Residuals held at once while a grid is evaluated.
 VALUES_AT_ONCE = 8_000_000
 # A profile that varies by less than this share of its size is flat.
 FLAT = 1e-12
+# Ends of the search closer than this, as a share of the box, are one minimum.
+APART = 1e-4
+# Step of the differences that refine a minimum, where derivatives are not exact.
+FINE_STEP = 1e-5
 # Minima whose profile values differ by less than this share are the same minimum.
 SAME_VALUE = 1e-6
 
@@ -82,6 +85,10 @@ def frozen_scan(
     """
     if not isinstance(candidates, (int, np.integer)) or candidates < 3:
         raise InputError("at least 3 candidates", f"candidates={candidates!r}", "pass 81")
+    if not isinstance(starts, (int, np.integer)) or starts < 0:
+        raise InputError(
+            "starts as a whole number from 0 upwards", f"starts={starts!r}", "pass starts=5"
+        )
     frozen = as_frozen(residual, parameters, points)
     center = center_of(frozen.parameters, at)
     metric = bound_view(frozen, view)
@@ -188,44 +195,71 @@ class _Scan:
         ((_, profile),) = slices.values()
         if np.ptp(profile) <= FLAT * np.abs(profile).max():
             return self.result(slices, None, [])
-        padded = np.pad(profile, 1, constant_values=np.inf)
-        bottoms = np.flatnonzero((profile <= padded[:-2]) & (profile < padded[2:]))
-        home = _downhill(profile, int(np.argmin(np.abs(grid - self.q[0]))))
-        nearest = bottoms[int(np.argmin(np.abs(bottoms - home)))]
-        minima = []
-        for k in bottoms.tolist():
-            at = self._refined(grid[max(k - 1, 0)], grid[k], grid[min(k + 1, candidates - 1)])
-            holds = bool(k == nearest)
-            minima.append((np.array([at]), float(self.profile(np.array([[at]]))[0]), holds))
+        places = self._minima(grid, profile)
+        home = grid[_downhill(profile, self._step_from_center(grid))]
+        own = min(places, key=lambda at: abs(at - home))
+        minima = [(np.array([at]), self._value(at), at == own) for at in places]
         lowest = int(np.argmin(profile))
         return self.result(slices, grid[lowest : lowest + 1], minima)
 
+    def _minima(self, grid: FloatArray, profile: FloatArray) -> list[float]:
+        """Coordinates of all local minima, those on a bound included."""
+        # A bound is a minimum when the profile rises from it into the interior.
+        inward = 0.01 * (grid[1] - grid[0])
+        places = []
+        for bound, inside in ((grid[0], grid[0] + inward), (grid[-1], grid[-1] - inward)):
+            if self._value(inside) >= self._value(bound):
+                places.append(float(bound))
+        floor = -profile.max() - np.ptp(profile)
+        padded = np.concatenate([[floor], -profile, [floor]])
+        bottoms, _ = find_peaks(padded, prominence=FLAT * np.abs(profile).max())
+        for k in (bottoms - 1).tolist():
+            if grid[k] not in places:
+                left, right = grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)]
+                places.append(self._refined(float(left), float(grid[k]), float(right)))
+        return places
+
+    def _step_from_center(self, grid: FloatArray) -> int:
+        """Grid index next to the centre on the side to which the profile falls."""
+        k = int(np.clip(np.searchsorted(grid, self.q[0], side="right") - 1, 0, len(grid) - 2))
+        if np.isclose(grid[k : k + 2], self.q[0], rtol=0, atol=1e-9 * np.ptp(grid)).any():
+            return k + int(np.argmin(np.abs(grid[k : k + 2] - self.q[0])))
+        here, beside = float(self.q[0]), 1e-3 * (grid[1] - grid[0])
+        return k if self._value(here + beside) > self._value(here - beside) else k + 1
+
     def _refined(self, left: float, middle: float, right: float) -> float:
-        """Minimum between two grid points, in closed form where the residual is affine."""
+        """Minimum between two grid points, in closed form where the residual is affine.
+
+        Otherwise the root of the profile's derivative: the profile itself cannot tell places
+        apart that differ by less than the root of rounding.
+        """
         (parameter,) = self.frozen.parameters.values()
         if self.exact is not None:
             best = self.exact.minimizer()
             if best is not None:
                 low, high = parameter.bounds
                 return float(parameter.to_coordinate(np.clip(best[0], low, high)))
-        found = minimize_scalar(
-            lambda at: float(self.profile(np.array([[at]]))[0]),
-            bounds=(left, right),
-            method="bounded",
-            options={"xatol": 1e-11 * max(1.0, abs(middle))},
-        )
-        # The search never quite reaches the ends of its interval.
-        return float(min((found.x, left, middle, right), key=lambda at: self._value(at)))
+        found = minimize_scalar(self._value, bounds=(left, right), method="bounded")
+        near = float(min((found.x, middle), key=self._value))
+        reach = 1e-3 * (right - left)
+        a, b = max(near - reach, left), min(near + reach, right)
+        if self._slope(a) < 0 < self._slope(b):
+            return float(brentq(self._slope, a, b, xtol=1e-15, rtol=1e-15))
+        return near
 
     def _value(self, at: float) -> float:
         return float(self.profile(np.array([[at]]))[0])
+
+    def _slope(self, at: float) -> float:
+        """Half the derivative of the profile, B, at one coordinate."""
+        local = linearize(self.frozen, np.array([at]), step=FINE_STEP)
+        return float(score_terms(local.residual, local.jacobian, self.metric).B[0])
 
     def several(self, candidates: int, starts: int) -> FrozenScan:
         """Scan several parameters: a grid over the box, then bounded least squares."""
         low, high = self.frozen.coordinate_bounds
         dimension = len(self.q)
-        budget = GRID_BUDGET if candidates == 81 else candidates**2
-        each = max(3, min(candidates, int(budget ** (1 / dimension) + 1e-9)))
+        each = max(3, min(candidates, int(max(candidates**2, 9) ** (1 / dimension) + 1e-9)))
         axes = [np.linspace(low[j], high[j], each) for j in range(dimension)]
         grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, dimension)
         profile = self.profile(grid)
@@ -233,22 +267,80 @@ class _Scan:
         if np.ptp(profile) <= FLAT * np.abs(profile).max():
             return self.result(slices, None, [])
         bottoms = _grid_minima(profile.reshape((each,) * dimension), grid, starts)
-        begin = np.vstack([self.q, bottoms, *self._exact_minimum()])
-        found = self._least_squares(begin)
-        order = np.argsort(found.chi2)
+        found = self._least_squares(np.vstack([self.q, bottoms, *self._exact_minimum()]))
+        ends = [self._polished(q) for q in found.q]
+        values = np.array([float(self.profile(q[None])[0]) for q in ends])
+        tie = SAME_VALUE * values.min() + FLAT * profile.max()
+        minima = self._distinct(ends, values, tie)
+        home = self._relative(ends[0])
+        own = min(range(len(minima)), key=lambda k: _apart(self._relative(minima[k][0]), home))
+        minima[own] = (*minima[own][:2], True)
+        reached = np.stack(
+            [q for q, v in zip(ends, values, strict=True) if v <= values.min() + tie]
+        )
+        # Where a direction is not seen, starts rightly end apart along it.
+        spread = float(np.ptp(reached, axis=0).max()) if len(minima) else 0.0
+        return self.result(slices, self._grid_minimum(grid, profile), minima, spread)
+
+    def _relative(self, q: FloatArray) -> FloatArray:
+        """Coordinates as fractions of the box, in which distances mean the same everywhere."""
+        low, high = self.frozen.coordinate_bounds
+        return (q - low) / (high - low)
+
+    def _grid_minimum(self, grid: FloatArray, profile: FloatArray) -> FloatArray:
+        """Return the lowest grid point; of equally low ones, the nearest to the centre."""
+        low = np.flatnonzero(profile <= profile.min() + FLAT * profile.max())
+        distance = np.linalg.norm(self._relative(grid[low]) - self._relative(self.q), axis=1)
+        return np.asarray(grid[low[int(np.argmin(distance))]])
+
+    def _distinct(
+        self, ends: list[FloatArray], values: FloatArray, tie: float
+    ) -> list[tuple[FloatArray, float, bool]]:
+        """Drop saddles and repetitions; of equally low ends, the nearest to the centre stays."""
+        distance = np.array([_apart(self._relative(q), self._relative(self.q)) for q in ends])
+        level = np.where(values <= values.min() + tie, values.min(), values)
         minima: list[tuple[FloatArray, float, bool]] = []
-        for k in order:
-            q, value = found.q[k], float(found.chi2[k])
-            apart = [np.abs(q - other).max() for other, _, _ in minima]
-            if not apart or min(apart) > 1e-4 * (high - low).max():
-                minima.append((q, value, False))
-        home = found.q[0]
-        nearest = int(np.argmin([np.abs(home - other).max() for other, _, _ in minima]))
-        minima[nearest] = (*minima[nearest][:2], True)
-        lowest = found.chi2.min()
-        reached = found.q[found.chi2 <= lowest + SAME_VALUE * (lowest + FLAT * profile.max())]
-        spread = float(np.ptp(reached, axis=0).max()) if len(reached) else 0.0
-        return self.result(slices, grid[int(np.argmin(profile))], minima, spread)
+        for k in np.lexsort((distance, level)).tolist():
+            q = ends[k]
+            again = any(
+                _apart(self._relative(q), self._relative(other)) < APART
+                or (values[k] <= value + tie and self._connected(q, other, value + tie))
+                for other, value, _ in minima
+            )
+            if not again and not self._saddle(q):
+                minima.append((q, float(values[k]), False))
+        return minima or [(ends[0], float(values[0]), False)]
+
+    def _connected(self, q: FloatArray, other: FloatArray, level: float) -> bool:
+        """Tell whether two ends lie in one valley: the profile between them never rises."""
+        between = np.linspace(q, other, 9)[1:-1]
+        return bool((self.profile(between) <= level).all())
+
+    def _saddle(self, q: FloatArray) -> bool:
+        """Tell whether the profile falls away from an interior point along some direction."""
+        if self._status(q) != INTERIOR:
+            return False
+        local = linearize(self.frozen, q, step=FINE_STEP)
+        terms = score_terms(local.residual, local.jacobian, self.metric)
+        curvature = terms.H + local.weighted_second(self.metric.apply(local.residual))
+        values = np.linalg.eigvalsh(curvature)
+        return bool(values[0] < -1e-6 * np.abs(values).max())
+
+    def _polished(self, q: FloatArray) -> FloatArray:
+        """Newton steps on the derivative of the profile, as long as they get shorter."""
+        last = np.inf
+        for _ in range(20):
+            if self._status(q) != INTERIOR:
+                return q
+            local = linearize(self.frozen, q, step=FINE_STEP)
+            terms = score_terms(local.residual, local.jacobian, self.metric)
+            curvature = terms.H + local.weighted_second(self.metric.apply(local.residual))
+            step = -np.linalg.lstsq(curvature, terms.B, rcond=1e-10)[0]
+            size = float(np.abs(step / np.ptp(self.frozen.coordinate_bounds, axis=0)).max())
+            if not size < min(last, 1e-3):
+                return q
+            q, last = q + step, size
+        return q
 
     def _exact_minimum(self) -> list[FloatArray]:
         """Return the closed-form minimum of an affine residual, where it lies in the box."""
@@ -289,6 +381,10 @@ class _Scan:
 
 def _unscaled(found: Any, size: float) -> Any:
     return found._replace(chi2=found.chi2 * size)
+
+
+def _apart(a: FloatArray, b: FloatArray) -> float:
+    return float(np.abs(a - b).max())
 
 
 def _downhill(profile: FloatArray, start: int) -> int:

@@ -86,10 +86,13 @@ class FrozenScan:
     def _displacement(self, minimum: dict[str, float] | None) -> dict[str, float] | None:
         if minimum is None:
             return None
-        return {
-            name: float(p.to_coordinate(minimum[name]) - p.to_coordinate(self.center.values[name]))
-            for name, p in self.parameters.items()
-        }
+        result = {}
+        for name, p in self.parameters.items():
+            here = float(p.to_coordinate(self.center.values[name]))
+            moved = float(p.to_coordinate(minimum[name])) - here
+            # A minimum at the centre itself has no direction, whatever rounding makes of it.
+            result[name] = 0.0 if abs(moved) <= 1e-14 * max(1.0, abs(here)) else moved
+        return result
 
     def to_dataset(self) -> xr.Dataset:
         """Return the slices and minima as a labelled dataset."""

@@ -78,7 +78,7 @@ def score(
         Step of the differences, in log coordinates, or relative in linear ones.
     standard_error : bool, optional
         Whether to jackknife the displacement over cells of the domain. By default up to
-        20,000 points: beyond, it costs far more than the score and has little left to say.
+        20,000 points: beyond, it costs far more than the score itself.
     fresh : int, optional
         Score the field also on this many times as many new points, spread uniformly over the
         points' bounding box; needs a frozen residual with ``residual_at``.

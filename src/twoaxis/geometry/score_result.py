@@ -254,7 +254,8 @@ class Score:
 
 def _percent(parameter: Parameter, center: float, displacement: float) -> float:
     if parameter.coordinate == "log":
-        return float(100 * abs(np.expm1(displacement)))
+        with np.errstate(over="ignore"):  # a displacement beyond all measure is infinite
+            return float(100 * abs(np.expm1(displacement)))
     return float(100 * abs(displacement) / parameter.unit(center))
 
 

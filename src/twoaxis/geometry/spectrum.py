@@ -86,18 +86,28 @@ class Spectrum:
 
     def strength_share(self, band: tuple[int, int]) -> float:
         """Share of H in a band of modes; 0 where H is."""
-        return _share(self.strength, band, self.H)
+        return self._share(self.strength, band, self.H)
 
     def pointwise_strength_share(self, band: tuple[int, int]) -> float:
         """Share of the pointwise strength in a band of modes: the published reading."""
-        return _share(self.pointwise_strength, band, self.pointwise_H)
+        return self._share(self.pointwise_strength, band, self.pointwise_H)
 
     def signed_share(self, band: tuple[int, int]) -> float:
         """Signed contribution of a band to B, relative to all contributions taken positive.
 
         It lies between -1 and 1, and the shares of all bands add up to B over that total.
         """
-        return _share(self.signed, band, float(np.abs(self.signed).sum()))
+        return self._share(self.signed, band, float(np.abs(self.signed).sum()))
+
+    def _share(self, values: FloatArray, band: tuple[int, int], total: float) -> float:
+        first, last = _checked_band(band)
+        if last > len(values) and not self.complete:
+            raise InputError(
+                f"a band among the {len(values)} modes that were computed",
+                repr(band),
+                f"compute more of them, as in spectrum(..., modes={last})",
+            )
+        return 0.0 if total == 0 else float(values[first - 1 : last].sum() / total)
 
     @property
     def cancellation(self) -> float:
@@ -110,7 +120,8 @@ class Spectrum:
 
         None when the computed modes do not reach it.
         """
-        if not 0 < share <= 1:
+        real = isinstance(share, (int, float, np.integer, np.floating))
+        if not (real and 0 < share <= 1):
             raise InputError("a share above 0 and up to 1", repr(share), "pass share=0.9")
         reached = np.flatnonzero(self.cumulative_strength >= share * (1 - 1e-12))
         return int(reached[0]) + 1 if reached.size else None
@@ -129,7 +140,7 @@ class Spectrum:
     def region_contributions(self, cells: int = 8) -> pd.DataFrame:
         """Return the signed contributions to B summed over a grid of cells.
 
-        One row for each occupied cell: its centre, its number of points and its contribution.
+        One row for each occupied cell: the mean of its points, their number and their contribution.
         """
         if not isinstance(cells, (int, np.integer)) or cells < 1:
             raise InputError("at least one cell an axis", f"cells={cells!r}", "pass cells=8")
@@ -219,7 +230,6 @@ def spectrum(
     along_j, along_r = vectors.T @ j, vectors.T @ r
     clean = np.maximum(values, 0.0)
     both = metric.apply(np.column_stack([r, j]))
-    where = np.concatenate(frozen.points) if isinstance(frozen.points, tuple) else frozen.points
     return Spectrum(
         parameter=frozen.names[column],
         eigenvalues=clean,
@@ -228,7 +238,7 @@ def spectrum(
         pointwise_strength=along_j**2 / size,
         clipped=int(np.sum(values < 0)),
         point_contributions=(j * both[:, 0] + r * both[:, 1]) / 2,
-        points=np.tile(where, (size // len(where), 1)),
+        points=_all_points(frozen.points, size),
         B=float(j @ both[:, 0]),
         H=float(j @ both[:, 1]),
         pointwise_H=float(j @ j) / size,
@@ -247,10 +257,19 @@ def _column(names: list[str], parameter: str | None) -> int:
     return names.index(parameter)
 
 
-def _share(values: FloatArray, band: tuple[int, int], total: float) -> float:
-    first, last = band
-    if not 1 <= first <= last:
+def _checked_band(band: Any) -> tuple[int, int]:
+    pair = isinstance(band, (tuple, list)) and len(band) == 2
+    whole = pair and all(isinstance(end, (int, np.integer)) for end in band)
+    if not whole or not 1 <= band[0] <= band[1]:
         raise InputError(
             "a band of modes counted from 1, as in (1, 64)", repr(band), "put the lower first"
         )
-    return 0.0 if total == 0 else float(values[first - 1 : last].sum() / total)
+    return int(band[0]), int(band[1])
+
+
+def _all_points(points: Any, size: int) -> FloatArray:
+    """Where every residual value lies; points with fewer coordinates are filled up with 0."""
+    if not isinstance(points, tuple):
+        return np.tile(points, (size // len(points), 1))
+    width = max(part.shape[1] for part in points)
+    return np.concatenate([np.pad(p, ((0, 0), (0, width - p.shape[1]))) for p in points])

@@ -61,10 +61,8 @@ def terms_of_gram(gram: FloatArray) -> Terms:
     H, B = gram[:-1, :-1], gram[:-1, -1]
     norm = float(np.sqrt(max(gram[-1, -1], 0.0)))
     values, vectors = np.linalg.eigh(H)
-    null = values <= NULL_SHARE * max(values[-1], 0.0)
-    along = vectors.T @ B
-    steps = np.where(null, 0.0, -along / np.where(null, 1.0, values))
     strength = np.sqrt(np.maximum(np.diag(H), 0.0))
+    displacement, nullity = _displacement(H, B, strength)
     sizes = strength * norm
     # Rounding may lift a perfect alignment over one.
     alignment = np.clip(np.where(sizes > 0, B / np.where(sizes > 0, sizes, 1.0), 0.0), -1, 1)
@@ -72,14 +70,31 @@ def terms_of_gram(gram: FloatArray) -> Terms:
     return Terms(
         B=B,
         H=H,
-        displacement=vectors @ steps,
+        displacement=displacement,
         diagonal_displacement=np.where(seen, -B / np.where(seen, strength, 1.0) ** 2, 0.0),
         eigenvalues=np.maximum(values, 0.0),
         eigenvectors=vectors.T,
-        null=null,
+        null=np.arange(len(values)) < nullity,
         residual_norm=norm,
         alignment=alignment,
     )
+
+
+def _displacement(H: FloatArray, B: FloatArray, strength: FloatArray) -> tuple[FloatArray, int]:
+    """Return ``-H^+ B`` and the dimension of what H does not see.
+
+    What is seen is decided with every parameter in units of its own strength, so that the
+    units in which parameters are written cannot hide a direction.
+    """
+    scale = np.where(strength > 0, strength, 1.0)
+    values, vectors = np.linalg.eigh(H / np.outer(scale, scale))
+    null = values <= NULL_SHARE * max(values[-1], 0.0)
+    along = vectors.T @ (B / scale)
+    step = -(vectors @ np.where(null, 0.0, along / np.where(null, 1.0, values))) / scale
+    if null.any():  # of all solutions, the one of least norm in the coordinates
+        blind, _ = np.linalg.qr(vectors[:, null] / scale[:, None])
+        step = step - blind @ (blind.T @ step)
+    return step, int(null.sum())
 
 
 def check_metric_size(metric: Any, residual: FloatArray) -> None:

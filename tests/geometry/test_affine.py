@@ -1,0 +1,288 @@
+"""Closed forms: residuals affine in the coordinate, and in the physical parameter.
+
+Every case is built so that its answer is known: ``r = e + J (c(p) - goal)`` with ``J^T M e = 0``
+has its minimum at ``c(p) = goal``, whatever the semidefinite M.
+"""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+import twoaxis as ta
+from twoaxis import views
+from twoaxis.geometry.affine import affine_parts, affine_profile
+
+N = 24
+POINTS = np.arange(float(N))
+
+
+@pytest.fixture(autouse=True)
+def double():
+    """JAX in double precision, for these tests alone."""
+    with jax.enable_x64(True):
+        yield
+
+
+def case(rank, d, seed=0, size=1.0):
+    """A semidefinite M of a rank, columns J (N, d) and a rest with ``J^T M rest = 0``."""
+    rng = np.random.default_rng([rank, d, seed])
+    root = rng.normal(size=(N, rank)) / np.sqrt(N)
+    J, e = rng.normal(size=(N, d)), rng.normal(size=N)
+    rest = e - J @ (np.linalg.pinv(root.T @ J) @ (root.T @ e))
+    return views.Dense(root @ root.T), J, size * rest, rng
+
+
+def names(d):
+    return [f"p{i}" for i in range(d)]
+
+
+def parameters(truth, bounds, coordinate):
+    return {
+        name: ta.Parameter(truth=t, bounds=bounds(t), coordinate=coordinate)
+        for name, t in zip(names(len(truth)), truth, strict=True)
+    }
+
+
+def wide(t):
+    return t / 6, 6 * t
+
+
+def stacked(p):
+    return np.array(list(p.values()))
+
+
+def stacked_jax(p):
+    return jnp.stack([jnp.asarray(value) for value in p.values()])
+
+
+def stacked_torch(p):
+    return torch.stack([torch.as_tensor(value, dtype=torch.float64) for value in p.values()])
+
+
+# How each library makes an array, stacks the parameters and takes a logarithm.
+LIBRARIES = {
+    "given": (np.asarray, stacked, np.log),
+    "JAX": (jnp.asarray, stacked_jax, jnp.log),
+    "PyTorch": (torch.as_tensor, stacked_torch, torch.log),
+}
+CASES = [
+    *[
+        (rank, d, "given")
+        for rank, d in itertools.product([1, 2, 3, 6, 13, N], range(1, 7))
+        if d <= rank
+    ],
+    *itertools.product([6], [1, 2], ["JAX", "PyTorch"]),
+    *itertools.product([N], [1, 3], ["JAX", "PyTorch"]),
+]
+every_case = pytest.mark.parametrize(("rank", "d", "library"), CASES)
+
+
+def vector(by_name):
+    return np.array(list(by_name.values()))
+
+
+def both(residual, given, view, library, jacobian):
+    """Score and scan, with the Jacobian by the library or, in NumPy, as it is given."""
+    frozen = ta.FrozenResidual(
+        residual, given, POINTS, jacobian=jacobian if library == "given" else None
+    )
+    score = ta.score(frozen, view=view, derivative="exact")
+    assert library in score.derivative
+    candidates = 81 if len(given) == 1 else 9  # the grid only begins the refinement
+    return score, ta.frozen_scan(frozen, view=view, candidates=candidates)
+
+
+@every_case
+def test_affine_in_a_log_coordinate(rank, d, library):
+    """D is the scan's refined displacement: the profile is a parabola in log p."""
+    array, stack, log = LIBRARIES[library]
+    view, J, rest, rng = case(rank, d)
+    truth, goal = rng.uniform(0.2, 3.0, d), rng.uniform(-1.0, 1.0, d)
+    a, slope = array(rest - J @ (goal + np.log(truth))), array(J)
+    score, scan = both(
+        lambda **p: a + slope @ log(stack(p)), parameters(truth, wide, "log"), view, library,
+        lambda **p: J / stacked(p),
+    )  # fmt: skip
+    np.testing.assert_allclose(vector(score.displacement), goal, rtol=0, atol=1e-10)
+    assert scan.status == "interior"
+    np.testing.assert_allclose(vector(scan.displacement), goal, rtol=0, atol=1e-10)
+    assert scan.start_spread < 1e-6
+
+
+@every_case
+def test_affine_in_a_linear_coordinate(rank, d, library):
+    """D is the scan's refined displacement, and the scan is exact."""
+    array, stack, _ = LIBRARIES[library]
+    view, J, rest, rng = case(rank, d, seed=1)
+    truth, goal = rng.uniform(-1.0, 1.0, d), rng.uniform(-1.0, 1.0, d)
+    a, slope = array(rest - J @ (goal + truth)), array(J)
+    given = parameters(truth, lambda t: (t - 2.0, t + 2.5), "linear")
+    score, scan = both(
+        lambda **p: a + slope @ stack(p), given, view, library, lambda **_: J
+    )  # fmt: skip
+    np.testing.assert_allclose(vector(score.displacement), goal, rtol=0, atol=1e-10)
+    assert (scan.status, scan.affine) == ("interior", True)
+    np.testing.assert_allclose(vector(scan.displacement), goal, rtol=0, atol=1e-10)
+
+
+@every_case
+def test_affine_in_p_under_log_coordinates(rank, d, library):
+    """The refined displacement is log(1 + D), parameter by parameter."""
+    array, stack, _ = LIBRARIES[library]
+    view, J, rest, rng = case(rank, d, seed=2)
+    truth, D = rng.uniform(0.2, 3.0, d), rng.uniform(-0.7, 1.5, d)
+    a, slope = array(rest - J @ (1 + D)), array(J / truth)
+    score, scan = both(
+        lambda **p: a + slope @ stack(p), parameters(truth, wide, "log"), view, library,
+        lambda **_: J / truth,
+    )  # fmt: skip
+    np.testing.assert_allclose(vector(score.displacement), D, rtol=0, atol=1e-10)
+    assert (scan.status, scan.affine) == ("interior", True)
+    np.testing.assert_allclose(vector(scan.displacement), np.log1p(D), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e4])
+@pytest.mark.parametrize("rank", [1, 5, N])
+def test_one_parameter_with_a_small_and_a_large_rest(rank, size):
+    # A large rest hides the minimum in the rounding of the profile, not of its slope.
+    view, J, rest, _ = case(rank, 1, seed=3, size=size)
+    given = parameters([1.0], wide, "log")
+    in_q = ta.frozen_scan(
+        lambda p0: jnp.asarray(rest) + jnp.asarray(J[:, 0]) * (jnp.log(p0) - 0.3),
+        given, view, points=POINTS,
+    )  # fmt: skip
+    in_p = ta.frozen_scan(
+        lambda p0: jnp.asarray(rest) + jnp.asarray(J[:, 0]) * (p0 - 1.3),
+        given, view, points=POINTS,
+    )  # fmt: skip
+    tolerance = 1e-10 * max(1.0, size)
+    assert in_q.displacement["p0"] == pytest.approx(0.3, abs=tolerance)
+    assert in_p.displacement["p0"] == pytest.approx(np.log(1.3), abs=tolerance)
+
+
+@pytest.mark.parametrize("D", [-1.0, -1.5, -40.0])
+def test_no_interior_minimum_at_or_below_minus_one(D):
+    view, J, rest, _ = case(6, 1)
+    given = parameters([0.01], wide, "log")
+    a, slope = rest - J[:, 0] * (1 + D), J[:, 0] / 0.01
+    frozen = ta.FrozenResidual(
+        lambda p0: a + slope * p0, given, POINTS, jacobian=lambda p0: slope  # noqa: ARG005
+    )  # fmt: skip
+    score, scan = ta.score(frozen, view=view), ta.frozen_scan(frozen, view=view)
+    assert score.displacement["p0"] == pytest.approx(D, rel=1e-10)
+    assert scan.status == "on the lower bound of p0"
+    assert scan.minimum["p0"] == pytest.approx(0.01 / 6, rel=1e-14)
+    assert score.trusted is False
+
+
+def test_a_minimum_beyond_the_upper_bound():
+    view, J, rest, _ = case(6, 1)
+    given = parameters([0.01], wide, "log")
+    scan = ta.frozen_scan(lambda p0: rest + J[:, 0] * (p0 / 0.01 - 7.0), given, view, points=POINTS)
+    assert scan.status == "on the upper bound of p0"
+    assert scan.minimum["p0"] == pytest.approx(0.06, rel=1e-14)
+
+
+def test_several_parameters_with_the_minimum_outside_the_box():
+    # On the face of the box the other parameters take their best values there.
+    view, J, rest, _ = case(N, 3)
+    given = parameters([1.0, 1.0, 1.0], lambda t: (t / 2, 2 * t), "log")
+    goal = np.array([1.2, 3.0, 0.9])
+    scan = ta.frozen_scan(
+        lambda p0, p1, p2: rest + J @ (np.array([p0, p1, p2]) - goal), given, view, points=POINTS
+    )
+    assert scan.status == "on the upper bound of p1"
+    M = view.bind(POINTS).matrix()
+    H = J.T @ M @ J
+    free = [0, 2]
+    expected = goal[free] - np.linalg.solve(H[np.ix_(free, free)], H[free, 1] * (2.0 - 3.0))
+    assert scan.minimum["p1"] == pytest.approx(2.0, rel=1e-14)
+    np.testing.assert_allclose(vector(scan.minimum)[free], expected, rtol=1e-8)
+
+
+def test_the_profile_is_the_quadratic_of_the_inner_products():
+    view, J, rest, rng = case(9, 2)
+    given = parameters([1.0, 2.0], wide, "log")
+    frozen = ta.FrozenResidual(lambda p0, p1: rest + J @ [p0, p1], given, POINTS)
+    columns = affine_parts(frozen, np.log([1.0, 2.0]))
+    np.testing.assert_allclose(columns, np.column_stack([J, rest]), rtol=0, atol=1e-13)
+    profile = affine_profile(columns, view.bind(POINTS))
+    M = view.bind(POINTS).matrix()
+    for p in rng.uniform(0.5, 9.0, (5, 2)):
+        r = rest + J @ p
+        assert profile(p) == pytest.approx(r @ M @ r, rel=1e-11)
+    best = profile.minimizer()
+    np.testing.assert_allclose(J.T @ M @ (rest + J @ best), 0, atol=1e-12)
+
+
+# At 3.1 and 7.3 the centre lies where a fixed check inside the bounds might lie.
+BENT = {
+    "a square": lambda p: p**2,
+    "a logarithm": np.log,
+    "nearly affine": lambda p: p + 1e-3 * p**2,
+    "a sine": lambda p: np.sin(3 * p),
+}
+
+
+@pytest.mark.parametrize("function", BENT.values(), ids=BENT)
+@pytest.mark.parametrize("truth", [0.5, 1.0, 3.1, 3.5, 7.3, 9.0])
+@pytest.mark.parametrize("coordinate", ["log", "linear"])
+def test_what_is_not_affine_is_not_taken_for_it(function, truth, coordinate):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, N))
+    low = 1e-3 if coordinate == "log" else 0.0
+    given = {"p": ta.Parameter(truth=truth, bounds=(low, 10.0 + low), coordinate=coordinate)}
+    if coordinate == "linear" and function is np.log:
+        given = {"p": ta.Parameter(truth=truth, bounds=(0.1, 10.0), coordinate=coordinate)}
+    scan = ta.frozen_scan(lambda p: a + b * function(p), given, views.Pointwise(), points=POINTS)
+    assert not scan.affine
+
+
+@pytest.mark.parametrize("coordinate", ["log", "linear"])
+@pytest.mark.parametrize("truth", [0.3, 1.0, 3.1, 7.3, 10.0])
+def test_what_is_affine_is_recognised_around_any_centre(truth, coordinate):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, N))
+    given = {"p": ta.Parameter(truth=truth, bounds=(0.3, 10.0), coordinate=coordinate)}
+    calls = []
+
+    def residual(p):
+        calls.append(p)
+        return a - 5.0 * b + b * p
+
+    scan = ta.frozen_scan(residual, given, views.Pointwise(), points=POINTS)
+    assert scan.affine
+    assert len(calls) <= 6  # the whole profile comes from a few evaluations
+    assert scan.minimum["p"] == pytest.approx(5.0 - a @ b / (b @ b), rel=1e-12)
+
+
+def test_affine_in_each_but_not_together():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, N))
+    given = parameters([1.0, 2.0], wide, "log")
+    scan = ta.frozen_scan(
+        lambda p0, p1: a + b * p0 * p1, given, views.Pointwise(), points=POINTS, candidates=9
+    )
+    assert not scan.affine
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_single_precision_at_a_bound(seed):
+    # A field in float32 is affine to its own rounding, which must not make a minimum on the
+    # bound look like one beside it.
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(2, 50)).astype(np.float32)
+    a -= np.float32((a @ b) / (b @ b) - 0.1) * b  # the minimum lies at -0.1
+    given = {"p": ta.Parameter(truth=1.0, bounds=(0.2, 5.0))}
+    scan = ta.frozen_scan(
+        lambda p: torch.tensor(a) + torch.tensor(b) * p,
+        given,
+        views.Pointwise(),
+        points=np.arange(50.0),
+    )
+    assert scan.status == "on the lower bound of p"
+    assert scan.minimum["p"] == pytest.approx(0.2, rel=1e-12)
