@@ -1,8 +1,10 @@
 """The command line as a user meets it: real processes, real files."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -128,6 +130,8 @@ def test_benchmark_draws_prints_the_twelve_published_errors():
         (["resolve", "navier-stokes-3d"], ["one of the problems", "allen-cahn"]),
         (["resolve", "burgers", "--layouts", "eight"], ["eight", "--layouts 8-11"]),
         (["resolve", "burgers", "--layouts", "11-8"], ["11-8"]),
+        (["resolve", "burgers", "--layouts", "0-99999999999"], ["at most 1000 layouts"]),
+        (["resolve", "burgers", "--out", "-"], ["--out", "standard output"]),
         (["resolve", "burgers", "--layouts", "8,8"], ["each layout once"]),
         (["resolve", "burgers", "--replicas", "0"], ["replicas", "at least 1"]),
         (["resolve", "burgers", "--seed", "-1"], ["seed", "-1"]),
@@ -168,3 +172,29 @@ def test_help_has_an_example_for_every_command():
 def test_layouts_are_numbers_and_ranges(text, seeds):
     assert parse_layouts(text) == seeds
     assert np.array_equal(parse_layouts(text), seeds)
+
+
+def test_an_interrupted_run_says_so_and_leaves_nothing_behind(tmp_path):
+    command = [sys.executable, "-m", "twoaxis", "resolve", "darcy", "--out", "found.nc"]
+    running = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(8)  # long enough to be at work, far from done
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "interrupted" in errors
+    assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_file_cannot_take_two_outputs(tmp_path):
+    done = twoaxis("resolve", "burgers", "--out", "a.nc", "--json", "a.nc", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "different names" in done.stderr.replace("\n", " ")
+
+
+def test_an_unknown_option_is_a_usage_error():
+    done = twoaxis("resolve", "burgers", "--nonsense")
+    assert done.returncode == 2
+    assert "--nonsense" in done.stderr

@@ -27,6 +27,9 @@ from twoaxis.problems import PROBLEMS, SCALAR_BENCHMARKS, get_problem
 from twoaxis.resolution import Resolution, benchmark_draws, resolution_table, resolve_problem
 from twoaxis.resolution.table import STRATIFIED, UNSTRATIFIED
 
+MOST_LAYOUTS = 1000
+INTERRUPTED = 130
+
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -50,13 +53,27 @@ class FitSolver(StrEnum):
 def main() -> None:
     """Run the command line, and turn what may go wrong into a sentence and an exit code."""
     try:
-        app()
+        code = app(standalone_mode=False) or 0
     except InputError as error:
         err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
         sys.exit(2)
-    except KeyboardInterrupt:
-        err.print("interrupted; no file was written")
-        sys.exit(130)
+    except (KeyboardInterrupt, typer.Abort):
+        _interrupted()
+    except Exception as error:
+        # The parser's own errors know how to show themselves; anything else is a defect.
+        if not (hasattr(error, "show") and hasattr(error, "exit_code")):
+            raise
+        error.show()
+        sys.exit(error.exit_code)
+
+    if code == INTERRUPTED:  # the parser turns an interrupt into an exit code of its own
+        _interrupted()
+    sys.exit(code)
+
+
+def _interrupted() -> None:
+    err.print("interrupted; what was not finished has not been written")
+    sys.exit(INTERRUPTED)
 
 
 def _version(wanted: bool) -> None:
@@ -165,8 +182,15 @@ def parse_layouts(text: str) -> list[int]:
     try:
         for part in text.split(","):
             first, dash, last = part.strip().partition("-")
-            seeds.extend(range(int(first), int(last if dash else first) + 1))
-    except ValueError:
+            layouts = range(int(first), int(last if dash else first) + 1)
+            if len(layouts) > MOST_LAYOUTS:
+                raise InputError(
+                    f"at most {MOST_LAYOUTS} layouts", repr(text), "write --layouts 8-11 or 8,9,10"
+                )
+            seeds.extend(layouts)
+    except InputError:
+        raise
+    except (ValueError, OverflowError):
         seeds = []
     if not seeds:
         raise InputError(
@@ -191,9 +215,14 @@ def _check_outputs(
     problems: int = 1,
 ) -> None:
     """Find out before the work starts whether its results can be written."""
-    for path in (None if json_file == "-" else json_file, out_file, figure):
-        if path is not None:
-            ensure_writable(path)
+    paths = [p for p in (None if json_file == "-" else json_file, out_file, figure) if p]
+    targets = [ensure_writable(path) for path in paths]
+    if len(set(targets)) < len(targets):
+        raise InputError(
+            "a file of its own for each output", f"{targets[0]} twice", "choose different names"
+        )
+    if out_file is not None and str(out_file) == "-":
+        raise InputError("a file name with --out", "-", "netCDF cannot go to standard output")
     for option, path in (("--out", out_file), ("--figure", figure)):
         if path is not None and problems > 1:
             raise InputError(
@@ -251,13 +280,6 @@ def _print_resolution(name: str, resolution: Resolution, fit_solver: FitSolver) 
     _print_rows(title, resolution.summary())
     for parameter in resolution.parameters:
         out.print(f"  {_verdict(resolution, parameter)}", highlight=False)
-    excluded = resolution.excluded_parameters
-    if excluded:
-        out.print(
-            f"  {len(excluded)} bank values from {min(excluded):.4g} to {max(excluded):.4g} "
-            "are excluded: the solver is unstable there.",
-            highlight=False,
-        )
     for line in resolution.messages:
         out.print(f"  [yellow]![/] {escape(line)}.", highlight=False)
 

@@ -18,7 +18,8 @@ class InputError(ValueError):
 
     def __init__(self, wanted: str, got: str, fix: str) -> None:
         end = "" if fix.endswith("?") else "."
-        super().__init__(f"wanted {wanted}; got {got.rstrip('.')}. To mend it: {fix}{end}")
+        came = got if got.endswith("...") else got.removesuffix(".")
+        super().__init__(f"wanted {wanted}; got {came}. To mend it: {fix}{end}")
         self.wanted = wanted
         self.got = got
         self.fix = fix

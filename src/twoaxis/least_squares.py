@@ -51,7 +51,7 @@ def minimize(
     upper: FloatArray,
     free: BoolArray | None = None,
     gain_tolerance: float = GAIN_TOLERANCE,
-    max_iterations: int = 60,
+    max_iterations: int = 300,
     metric: Metric | None = None,
 ) -> Minimum:
     """Minimise ``r^T M r``, ``r = misfit(q)``, inside a box, for every row of `start`.

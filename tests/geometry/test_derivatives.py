@@ -234,6 +234,21 @@ def test_a_tangent_that_the_residual_loses_is_not_a_zero_derivative(lost):
     np.testing.assert_allclose(found.jacobian[:, 0], K * F, rtol=1e-5)
 
 
+@in_double
+@pytest.mark.parametrize("library", ["JAX", "PyTorch", "given"])
+def test_a_derivative_that_is_zero_at_the_centre_is_exact(library):
+    # A stationary point: the residual changes with the parameter, to second order only.
+    array = {"JAX": jnp.asarray, "PyTorch": torch.tensor, "given": np.asarray}[library]
+    frozen = frozen_of(
+        lambda k: array(A) + (k - K) ** 2 * array(F), ONE,
+        jacobian=(lambda k: 2 * (k - K) * F) if library == "given" else None,
+    )  # fmt: skip
+    found = linearize(frozen, CENTER[:1], "exact")
+    assert library in found.source
+    np.testing.assert_allclose(found.jacobian, 0, atol=1e-14)
+    assert found.weighted_second(WEIGHTS)[0, 0] == pytest.approx(2 * K**2 * WEIGHTS @ F, rel=1e-5)
+
+
 def test_subclasses_of_tensors_are_tensors():
     class Labelled(torch.Tensor):
         pass

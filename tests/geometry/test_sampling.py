@@ -118,14 +118,14 @@ def rough(points):
 
 
 @pytest.mark.parametrize(
-    ("view", "samples"),
-    [(views.Pointwise(), 100), (views.Patch(), 100), (views.Gaussian(), 25)],
+    ("view", "samples", "size"),
+    [(views.Pointwise(), 100, 200), (views.Patch(), 100, 200), (views.Gaussian(), 40, 150)],
     ids=["pointwise", "patch", "Gaussian"],
 )
-def test_the_standard_error_is_the_spread_over_samples(view, samples):
+def test_the_standard_error_is_the_spread_over_samples(view, samples, size):
     displacements, errors = [], []
     for seed in range(samples):
-        points = np.random.default_rng(seed).random((200, 2))
+        points = np.random.default_rng(seed).random((size, 2))
         found = ta.score(frozen_at(points, rough), view=view)
         displacements.append(found.displacement["k"])
         errors.append(found.sample.standard_error[0])

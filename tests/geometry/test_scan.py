@@ -111,10 +111,20 @@ def test_a_minimum_on_a_bound_is_flagged(side, sign, coordinate):
     assert scan.local_minima["status"].tolist() == [scan.status]
 
 
-def test_a_minimum_just_inside_a_bound_is_interior():
-    scan = scan_of(lambda p: np.sinh(p - 0.501), bounds=(0.5, 3.0))
+@pytest.mark.parametrize("inside", [1e-2, 1e-3, 1e-4, 1e-5])
+@pytest.mark.parametrize("shape", [np.sinh, float], ids=["bent", "affine"])
+@pytest.mark.parametrize("bound", ["lower", "upper"])
+def test_a_minimum_just_inside_a_bound_is_interior(inside, shape, bound):
+    place = 0.5 + inside if bound == "lower" else 3.0 - inside
+    scan = scan_of(lambda p: shape(p - place), bounds=(0.5, 3.0))
     assert scan.status == "interior"
-    assert scan.minimum["p"] == pytest.approx(0.501, rel=1e-8)
+    assert scan.minimum["p"] == pytest.approx(place, rel=1e-8)
+
+
+def test_a_bound_at_which_nothing_changes_is_no_minimum():
+    # Below 1e-17 the profile is constant to rounding: a plateau above the minimum.
+    scan = scan_of(lambda p: p - 0.5, truth=0.4, bounds=(1e-18, 1.0), coordinate="log")
+    assert scan.local_minima["p"].tolist() == pytest.approx([0.5])
 
 
 def test_a_shelf_is_no_minimum():
@@ -294,9 +304,14 @@ def test_minima_of_parameters_in_different_units():
     np.testing.assert_allclose(np.sort(scan.local_minima["q"]), np.sort(np.roots([1, 0.01, -1])))
 
 
-def test_a_centre_on_a_saddle_is_no_minimum():
-    scan = two(lambda p, q: (p**2 - 1, q), truth=(0.0, 0.0))
-    np.testing.assert_allclose(np.sort(scan.local_minima["p"]), [-1, 1], atol=1e-6)
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_a_centre_on_a_saddle_is_no_minimum(unit):
+    scan = two(
+        lambda p, q: ((p / unit) ** 2 - 1, q),
+        bounds=((-2 * unit, 2 * unit), (-2.0, 2.0)),
+        truth=(0.0, 0.0),
+    )
+    np.testing.assert_allclose(np.sort(scan.local_minima["p"]) / unit, [-1, 1], atol=1e-6)
     np.testing.assert_allclose(scan.local_minima["profile"], 0, atol=1e-12)
 
 

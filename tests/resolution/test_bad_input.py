@@ -147,7 +147,7 @@ def test_the_forward_model_fails_on_one_side_of_the_centre():
     def edge(rate):
         return decay(rate) if rate <= 2.0 else np.full(20, np.inf)
 
-    with pytest.raises(ta.InputError, match=says("both sides of the centre", "not finite")):
+    with pytest.raises(ta.InputError, match=says("close to the centre", "not finite")):
         ta.resolve(edge, RATE, 0.1, replicas=3)
 
 

@@ -70,9 +70,10 @@ def linearize(
     residual = frozen.checked(output, values)
     if derivative != "difference":
         exact = _exact_jacobian(frozen, output)
-        if exact is not None and not _loses_tangents(frozen, center, residual, exact[0], step):
-            jacobian, source = exact
-            return _from_exact(frozen, center, residual, jacobian, source, step)
+        if exact is not None:
+            columns = exact[0](values)
+            if frozen.jacobian is not None or not _loses_tangents(frozen, center, columns, step):
+                return _from_exact(frozen, center, residual, columns, *exact, step)
         if derivative == "exact":
             raise InputError(
                 "a residual whose derivatives are exact",
@@ -93,8 +94,7 @@ def _check_step(step: Any) -> None:
 def _loses_tangents(
     frozen: FrozenResidual,
     center: FloatArray,
-    residual: FloatArray,
-    jacobian: Callable[[dict[str, float]], FloatArray],
+    columns: FloatArray,
     step: float,
 ) -> bool:
     """Tell whether a derivative that came out as zero is not zero at all.
@@ -102,12 +102,14 @@ def _loses_tangents(
     A residual that turns its parameter into a plain number, or computes in inference mode,
     drops the derivative without a word.
     """
-    columns = jacobian(frozen.physical(center))
     for j in np.flatnonzero(~columns.any(axis=0)).tolist():
-        moved = center.copy()
-        moved[j] += step * _unit(frozen, center, j)
-        change = np.abs(same_size(frozen.at(moved), residual) - residual).max()
-        if change > 1e-7 * step * np.abs(residual).max():
+        move = np.zeros(len(center))
+        move[j] = step * _unit(frozen, center, j)
+        ahead, behind = frozen.at(center + move), frozen.at(center - move)
+        # At a stationary point the residual changes alike on both sides, and only then.
+        odd = np.abs(same_size(ahead, behind) - behind).max()
+        even = np.abs(ahead + behind - 2 * frozen.at(center)).max()
+        if odd > 1e-3 * even + 1e-12 * np.abs(ahead).max():
             return True
     return False
 
@@ -123,13 +125,13 @@ def _from_exact(
     frozen: FrozenResidual,
     center: FloatArray,
     residual: FloatArray,
+    physical: FloatArray,
     jacobian: Callable[[dict[str, float]], FloatArray],
     source: str,
     step: float,
 ) -> Linearization:
     """Return exact first derivatives; second ones are differences of the exact first ones."""
     first, bend = _slopes_of_values(frozen, center)
-    physical = jacobian(frozen.physical(center))
 
     def weighted_second(w: FloatArray) -> FloatArray:
         dimension = len(center)
@@ -152,9 +154,9 @@ def _unit(frozen: FrozenResidual, center: FloatArray, j: int) -> float:
     if parameter.coordinate == "log":
         return 1.0
     low, high = parameter.coordinate_bounds
+    size = parameter.scale or abs(float(center[j]))
     # A centre at or near zero has no magnitude of its own; the width of the bounds gives one.
-    size = abs(float(center[j]))
-    return parameter.scale or (size if size > 1e-6 * (high - low) else high - low)
+    return size if size > 1e-6 * (high - low) else high - low
 
 
 def _by_differences(

@@ -204,12 +204,17 @@ class _Scan:
 
     def _minima(self, grid: FloatArray, profile: FloatArray) -> list[float]:
         """Coordinates of all local minima, those on a bound included."""
+        best = None if self.exact is None else self.exact.minimizer()
+        if best is not None:  # the only one, in closed form
+            (parameter,) = self.frozen.parameters.values()
+            return [float(parameter.to_coordinate(np.clip(best[0], *parameter.bounds)))]
         # A bound is a minimum when the profile rises from it into the interior.
-        inward = 0.01 * (grid[1] - grid[0])
+        hair = 2 * FINE_STEP * (grid[1] - grid[0])
         places = []
-        for bound, inside in ((grid[0], grid[0] + inward), (grid[-1], grid[-1] - inward)):
-            if self._value(inside) >= self._value(bound):
-                places.append(float(bound))
+        if self._slope(grid[0] + hair) > 0:
+            places.append(float(grid[0]))
+        if self._slope(grid[-1] - hair) < 0:
+            places.append(float(grid[-1]))
         floor = -profile.max() - np.ptp(profile)
         padded = np.concatenate([[floor], -profile, [floor]])
         bottoms, _ = find_peaks(padded, prominence=FLAT * np.abs(profile).max())
@@ -228,17 +233,11 @@ class _Scan:
         return k if self._value(here + beside) > self._value(here - beside) else k + 1
 
     def _refined(self, left: float, middle: float, right: float) -> float:
-        """Minimum between two grid points, in closed form where the residual is affine.
+        """Minimum between two grid points: the root of the profile's derivative.
 
-        Otherwise the root of the profile's derivative: the profile itself cannot tell places
-        apart that differ by less than the root of rounding.
+        The profile itself cannot tell places apart that differ by less than the root of
+        rounding.
         """
-        (parameter,) = self.frozen.parameters.values()
-        if self.exact is not None:
-            best = self.exact.minimizer()
-            if best is not None:
-                low, high = parameter.bounds
-                return float(parameter.to_coordinate(np.clip(best[0], low, high)))
         found = minimize_scalar(self._value, bounds=(left, right), method="bounded")
         near = float(min((found.x, middle), key=self._value))
         reach = 1e-3 * (right - left)
@@ -266,20 +265,26 @@ class _Scan:
         slices = self.slices(candidates)
         if np.ptp(profile) <= FLAT * np.abs(profile).max():
             return self.result(slices, None, [])
-        bottoms = _grid_minima(profile.reshape((each,) * dimension), grid, starts)
-        found = self._least_squares(np.vstack([self.q, bottoms, *self._exact_minimum()]))
-        ends = [self._polished(q) for q in found.q]
+        exact = self._exact_minimum()  # the only minimum, where the residual is affine
+        if exact:
+            ends = exact
+        else:
+            bottoms = _grid_minima(profile.reshape((each,) * dimension), grid, starts)
+            found = self._least_squares(np.vstack([self.q, bottoms]))
+            ends = [self._polished(q) for q in found.q]
         values = np.array([float(self.profile(q[None])[0]) for q in ends])
         tie = SAME_VALUE * values.min() + FLAT * profile.max()
         minima = self._distinct(ends, values, tie)
         home = self._relative(ends[0])
         own = min(range(len(minima)), key=lambda k: _apart(self._relative(minima[k][0]), home))
         minima[own] = (*minima[own][:2], True)
-        reached = np.stack(
-            [q for q, v in zip(ends, values, strict=True) if v <= values.min() + tie]
-        )
-        # Where a direction is not seen, starts rightly end apart along it.
-        spread = float(np.ptp(reached, axis=0).max()) if len(minima) else 0.0
+        reached = [
+            q
+            for q, value in zip(ends, values, strict=True)
+            if value <= values.min() + tie
+            and _apart(self._relative(q), self._relative(minima[0][0])) < 100 * APART
+        ]
+        spread = float(np.ptp(np.stack(reached), axis=0).max()) if reached else 0.0
         return self.result(slices, self._grid_minimum(grid, profile), minima, spread)
 
     def _relative(self, q: FloatArray) -> FloatArray:
@@ -322,8 +327,9 @@ class _Scan:
             return False
         local = linearize(self.frozen, q, step=FINE_STEP)
         terms = score_terms(local.residual, local.jacobian, self.metric)
+        low, high = self.frozen.coordinate_bounds
         curvature = terms.H + local.weighted_second(self.metric.apply(local.residual))
-        values = np.linalg.eigvalsh(curvature)
+        values = np.linalg.eigvalsh(curvature * np.outer(high - low, high - low))
         return bool(values[0] < -1e-6 * np.abs(values).max())
 
     def _polished(self, q: FloatArray) -> FloatArray:
@@ -335,8 +341,11 @@ class _Scan:
             local = linearize(self.frozen, q, step=FINE_STEP)
             terms = score_terms(local.residual, local.jacobian, self.metric)
             curvature = terms.H + local.weighted_second(self.metric.apply(local.residual))
-            step = -np.linalg.lstsq(curvature, terms.B, rcond=1e-10)[0]
-            size = float(np.abs(step / np.ptp(self.frozen.coordinate_bounds, axis=0)).max())
+            # In fractions of the box, so that units cannot hide a direction.
+            width = np.ptp(self.frozen.coordinate_bounds, axis=0)
+            scaled = curvature * np.outer(width, width)
+            step = -width * np.linalg.lstsq(scaled, terms.B * width, rcond=1e-10)[0]
+            size = float(np.abs(step / width).max())
             if not size < min(last, 1e-3):
                 return q
             q, last = q + step, size

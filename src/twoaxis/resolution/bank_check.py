@@ -40,7 +40,9 @@ def check_bank(
     if not isinstance(estimator, BankEstimator) or not validate:
         return None
     estimates = np.stack([f.estimate[1:, 0] for f in fits])
-    usable = ~np.stack([f.on_bound[1:, 0] for f in fits])
+    # The search needs room on both sides of an estimate.
+    first, last = estimator.bank.knots[[2, -3]]
+    usable = (estimates > first) & (estimates < last)
     ranked = np.argsort(np.where(usable, estimates, np.inf), axis=None)[: usable.sum()]
     if not ranked.size:
         return None
@@ -54,7 +56,9 @@ def check_bank(
         near,
         reach=2 * float(estimator.bank.knots[1] - estimator.bank.knots[0]),
     )
-    gap = np.where(np.isfinite(found), np.abs(near - found), np.inf)
+    if not np.isfinite(found).any():
+        return None
+    gap = np.where(np.isfinite(found), np.abs(near - found), 0.0)
     standard_error = np.array([1 / np.sqrt(facts[k].matrix[0, 0]) for k in layout])
     return BankCheck(
         percent=float(100 * np.max(gap) / setup.units[0]),

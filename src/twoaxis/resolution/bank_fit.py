@@ -105,11 +105,14 @@ class BankEstimator:
         """Return the fits as they are: a bank gives the sets for nothing."""
         return fits
 
+    def predict(self, design: Design, coordinates: FloatArray) -> FloatArray:
+        """Whitened deviations of the bank's curve at one point."""
+        return design.deviations(self.bank(float(coordinates[0])))
+
     def linearize(self, design: Design, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Whitened deviations and slope of the bank's curve at one point."""
-        q = float(coordinates[0])
-        slope = design.white(self.bank.slope(q)[design.columns])
-        return design.deviations(self.bank(q)), slope[:, None]
+        slope = design.white(self.bank.slope(float(coordinates[0]))[design.columns])
+        return self.predict(design, coordinates), slope[:, None]
 
     def _fit(self, chi2: Polynomials) -> Fits:
         estimate, minimum, on_bound = _minima(chi2)
@@ -124,6 +127,7 @@ class BankEstimator:
             deviance=deviance[:, None],
             joint_deviance=deviance,
             agreeing_starts=np.ones(len(rows), dtype=np.intp),
+            center_won=np.ones(len(rows), dtype=bool),
         )
         limit = minimum + chi2_distribution.ppf(self.level, 1)
         lower, open_lower = _set_end(chi2, estimate, limit, upper=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.errors import InputError
-from twoaxis.resolution.design import Design
+from twoaxis.resolution.design import Design, real_array
 from twoaxis.resolution.estimator import Estimator, Fits, gauss_newton_step
 from twoaxis.resolution.misfit import Check, check_residuals
 
@@ -30,9 +30,8 @@ class DataFit:
     gauss_newton : array, shape (d,)
         Coordinates after one Gauss–Newton step from the delivered value.
     noise_scale : float
-        The noise that the fit's residuals speak for, in the units of the data: their whitened
-        root mean square, with the fitted parameters taken off the degrees of freedom, times
-        that of the declared standard deviations.
+        Root mean square of the fit's residuals, in the units of the data, with the fitted
+        parameters taken off the degrees of freedom.
     checks : list of Check
     """
 
@@ -50,7 +49,7 @@ def checked_data(
 ) -> dict[str, FloatArray]:
     """Return observed values by layout."""
     if isinstance(data, Mapping):
-        named = {str(name): np.asarray(values, dtype=float) for name, values in data.items()}
+        named = {str(name): real_array(values, "data") for name, values in data.items()}
         if set(named) != set(layouts):
             raise InputError(
                 f"data for the layouts {', '.join(layouts)}",
@@ -58,7 +57,7 @@ def checked_data(
                 "give one array for each layout, under the same name",
             )
     else:
-        array = np.asarray(data, dtype=float)
+        array = real_array(data, "data")
         one = next(iter(layouts.values()))
         if array.shape == shape:
             named = {name: array.ravel()[sites] for name, sites in layouts.items()}
@@ -100,10 +99,12 @@ def estimate_noise(
         fits = estimator.fit(design, (observed[design.name] - design.base)[None])
         total += float(fits.chi2[0])
         freedom += len(design.sites) - fits.estimate.shape[1]
-    if freedom < 1 or total <= 0:
+    size = sum(float(np.sum(observed[d.name] ** 2)) for d in designs)
+    if freedom < 1 or total <= 1e-20 * size:
         raise InputError(
             "data that leave a residual to estimate the noise from",
-            f"{freedom} degrees of freedom and a sum of squares of {total:g}",
+            f"{freedom} degrees of freedom and a sum of squares of {total:.3g}: the data hold no "
+            "noise",
             "pass noise=... instead",
         )
     return float(np.sqrt(total / freedom))
@@ -115,6 +116,7 @@ def fit_data(
     observed: dict[str, FloatArray],
     *,
     start: FloatArray,
+    bounds: tuple[FloatArray, FloatArray],
     positions: FloatArray,
     noise_known: bool,
 ) -> list[DataFit]:
@@ -128,13 +130,12 @@ def fit_data(
         rows = (design.white(values) - design.base)[None]
         fits = estimator.sets(design, rows, estimator.fit(design, rows))
         dimension = fits.estimate.shape[1]
-        predicted, _ = estimator.linearize(design, fits.estimate[0])
-        residuals = rows[0] - predicted
+        residuals = rows[0] - estimator.predict(design, fits.estimate[0])
         checks = check_residuals(
             residuals, dimension, positions[design.sites], noise_known=noise_known
         )
-        newton = gauss_newton_step(estimator, design, rows, start)[0]
-        scale = np.sqrt(residuals @ residuals / max(len(residuals) - dimension, 1))
-        typical = np.sqrt(np.mean(design.white.deviations**2))
-        results.append(DataFit(design.name, fits, newton, float(scale * typical), checks))
+        newton = np.clip(gauss_newton_step(estimator, design, rows, start)[0], *bounds)
+        plain = design.white.color(residuals)
+        scale = np.sqrt(plain @ plain / max(len(plain) - dimension, 1))
+        results.append(DataFit(design.name, fits, newton, float(scale), checks))
     return results

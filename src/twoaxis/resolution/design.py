@@ -20,6 +20,8 @@ from twoaxis.errors import InputError
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
+# The name of the summary's row over all layouts; no layout may have it.
+ALL_LAYOUTS = "all layouts"
 # Relative asymmetry above which a covariance was surely meant to be something else.
 SYMMETRY_TOLERANCE = 1e-8
 
@@ -42,6 +44,10 @@ class Whitener:
         if self.factor.ndim == 1:
             return self.factor
         return np.asarray(np.sqrt(np.sum(self.factor**2, axis=1)))
+
+    def color(self, white: FloatArray) -> FloatArray:
+        """Undo the whitening of one vector: ``L w``."""
+        return np.asarray(self.factor * white if self.factor.ndim == 1 else self.factor @ white)
 
     def __call__(self, values: FloatArray) -> FloatArray:
         """Whiten the last axis of `values`."""
@@ -86,14 +92,30 @@ def checked_layouts(
     """Return layouts by name; without any, one layout named "all" observes every entry."""
     if layouts is None:
         return {"all": np.arange(size)}
+    if not isinstance(layouts, (Mapping, Sequence, np.ndarray)) or isinstance(layouts, str):
+        raise InputError(
+            "layouts as a mapping from names to indices",
+            type(layouts).__name__,
+            'write layouts={"a": [0, 3, 7]}',
+        )
     named = layouts if isinstance(layouts, Mapping) else dict(enumerate(layouts))
     if not named:
         raise InputError("at least one layout", "an empty collection", "leave layouts out for all")
+    names = [str(name) for name in named]
+    if len(set(names)) < len(names) or ALL_LAYOUTS in names:
+        raise InputError(
+            f"layouts with names of their own, and none called {ALL_LAYOUTS!r}",
+            ", ".join(names),
+            "rename them",
+        )
     return {str(name): _checked_layout(str(name), sites, size) for name, sites in named.items()}
 
 
 def _checked_layout(name: str, sites: ArrayLike, size: int) -> IndexArray:
-    array = np.asarray(sites)
+    try:
+        array = np.asarray(sites)
+    except ValueError:  # a ragged list
+        array = np.empty(0)
     if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:
         mend = (
             f"turn the mask into indices with numpy.flatnonzero(layouts[{name!r}])"
@@ -120,6 +142,18 @@ def _checked_layout(name: str, sites: ArrayLike, size: int) -> IndexArray:
             "drop the repetitions; a site measured twice is one site with smaller noise",
         )
     return array.astype(np.intp)
+
+
+def real_array(values: ArrayLike, name: str) -> FloatArray:
+    """Return real numbers as a float array, or say what came instead."""
+    try:
+        array = np.asarray(values)
+        kind = f"an array of {array.dtype}"
+    except ValueError:
+        array, kind = np.asarray(None), "lists of unequal length"
+    if array.dtype.kind not in "iuf":
+        raise InputError(f"{name} as real numbers", kind, f"pass {name} as an array of floats")
+    return array.astype(float)
 
 
 @dataclass(frozen=True)
@@ -151,10 +185,7 @@ class Noise:
 def checked_noise(noise: ArrayLike, shape: tuple[int, ...]) -> Noise:
     """Read noise as one standard deviation, one an entry, or a covariance over entries."""
     size = int(np.prod(shape))
-    array = np.asarray(noise)
-    if array.dtype.kind not in "iuf":
-        raise InputError("noise as real numbers", f"an array of {array.dtype}", "pass floats")
-    array = array.astype(float)
+    array = real_array(noise, "noise")
     if not np.isfinite(array).all():
         raise InputError("finite noise", "values that are not finite", "pass finite numbers")
     if array.ndim == 0 or array.shape == shape or array.shape == (size,):

@@ -27,6 +27,10 @@ IndexArray = NDArray[np.intp]
 
 # Rows are taken in portions: a step of the progress bar, and a bound on memory.
 ROWS_AT_ONCE = 16
+# Points of the profile between an estimate and a bound, among which a set's end is sought.
+SET_LADDER = 16
+# Points that fill the box, for each parameter; they are solved once for all datasets.
+SEEDS = 64
 # Two starts found the same minimum when their chi2 differ by less than this.
 SAME_MINIMUM = 1e-3
 
@@ -50,6 +54,8 @@ class DirectEstimator:
         the predictions there.
     starts : int
         How many starts each dataset gets, the centre included.
+    failures : list
+        Starting points at which the model could not be used, each with its reason.
     """
 
     model: ForwardModel
@@ -59,6 +65,7 @@ class DirectEstimator:
     seeds: FloatArray
     seed_predictions: FloatArray
     starts: int
+    failures: list[tuple[dict[str, float], str]]
     method: str = "direct"
 
     @property
@@ -88,9 +95,9 @@ class DirectEstimator:
         chi2 = rough.chi2.reshape(count, number)
         best = np.arange(count) * number + chi2.argmin(axis=1)
         found = self._minimize(design, rows, rough.q[best])
+        held, found = self._held_at_center(design, rows, found)
         estimate, lowest = found.q, found.chi2
         low, high = self.bounds
-        held = self._held_at_center(design, rows, estimate, lowest)
         return Fits(
             estimate=estimate,
             chi2=lowest,
@@ -99,6 +106,7 @@ class DirectEstimator:
             deviance=held,
             joint_deviance=np.maximum(self._chi2_at_center(design, rows) - lowest, 0.0),
             agreeing_starts=(chi2 <= lowest[:, None] + SAME_MINIMUM).sum(axis=1),
+            center_won=chi2[:, 0] <= lowest + SAME_MINIMUM,
         )
 
     def sets(self, design: Design, rows: FloatArray, fits: Fits) -> Fits:
@@ -116,19 +124,36 @@ class DirectEstimator:
             fits, lower=ends[0], upper=ends[1], open_lower=is_open[0], open_upper=is_open[1]
         )
 
+    def predict(self, design: Design, coordinates: FloatArray) -> FloatArray:
+        """Whitened deviations at one point."""
+        (deviations,) = design.deviations(self.model(coordinates[None]).values)
+        return np.asarray(deviations)
+
     def linearize(self, design: Design, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Whitened deviations and their derivative at one point."""
-        value = design.deviations(self.model(coordinates[None]).values)[0]
+        value = self.predict(design, coordinates)
         slope = sensitivities(self.model, coordinates, self.units).slope
         return value, design.white(slope.T[:, design.columns]).T
 
     def _starts(self, design: Design, rows: FloatArray) -> FloatArray:
-        """Return the centre and the best seeds of every row, shape (R, starts, d)."""
-        deviations = design.deviations(self.seed_predictions)
-        distance = np.sum(deviations**2, axis=1) - 2 * rows @ deviations.T
-        best = np.argsort(distance, axis=1, kind="stable")[:, : self.starts - 1]
+        """Return the centre and the best seeds of every row, shape (R, starts, d).
+
+        A seed close to a better one would lead to the same minimum and is passed over.
+        """
         center = np.broadcast_to(self.center, (len(rows), 1, len(self.center)))
-        return np.concatenate([center, self.seeds[best]], axis=1)
+        if not len(self.seeds):
+            return center.copy()
+        deviations = design.deviations(self.seed_predictions)
+        misfit = np.sum(deviations**2, axis=1) - 2 * rows @ deviations.T
+        low, high = self.bounds
+        place = (self.seeds - low) / (high - low)
+        near = np.abs(place[:, None] - place).max(axis=-1) < len(place) ** (-1 / place.shape[1])
+        chosen = [center]
+        for _ in range(min(self.starts - 1, len(self.seeds))):
+            best = misfit.argmin(axis=1)
+            chosen.append(self.seeds[best][:, None])
+            misfit = np.where(near[best], np.inf, misfit)
+        return np.concatenate(chosen, axis=1)
 
     def _minimize(
         self,
@@ -183,19 +208,29 @@ class DirectEstimator:
         return total
 
     def _held_at_center(
-        self, design: Design, rows: FloatArray, estimate: FloatArray, lowest: FloatArray
-    ) -> FloatArray:
-        """Profile deviance of each parameter at the centre, shape (R, d)."""
+        self, design: Design, rows: FloatArray, found: Minimum
+    ) -> tuple[FloatArray, Minimum]:
+        """Profile deviance of each parameter at the centre, (R, d), and the minima.
+
+        A refit with one parameter held may come upon a lower minimum than the free one did;
+        the free fit then goes on from there.
+        """
         if len(self.center) == 1:
-            return np.maximum(self._chi2_at_center(design, rows) - lowest, 0.0)[:, None]
-        deviance = np.empty_like(estimate)
+            deviance = np.maximum(self._chi2_at_center(design, rows) - found.chi2, 0.0)
+            return deviance[:, None], found
+        held = np.empty_like(found.q)
         for j in range(len(self.center)):
-            start = estimate.copy()
+            start = found.q.copy()
             start[:, j] = self.center[j]
             free = np.arange(len(self.center)) != j
-            held = self._minimize(design, rows, start, free).chi2
-            deviance[:, j] = np.maximum(held - lowest, 0.0)
-        return deviance
+            refit = self._minimize(design, rows, start, free)
+            held[:, j] = refit.chi2
+            lower = np.flatnonzero(refit.chi2 < found.chi2 - SAME_MINIMUM)
+            if lower.size:
+                again = self._minimize(design, rows[lower], refit.q[lower])
+                for old, new in zip(found, again, strict=True):
+                    old[lower] = new
+        return np.maximum(held - found.chi2[:, None], 0.0), found
 
     def _set_end(
         self,
@@ -206,30 +241,35 @@ class DirectEstimator:
         j: int,
         bound: float,
     ) -> tuple[float, bool]:
-        """Where the profile of parameter j crosses the limit on the way to `bound`."""
+        """Outermost place where the profile of parameter j crosses the limit before `bound`."""
         free = np.arange(len(estimate)) != j
         limit = chi2_distribution.ppf(self.level, 1)
 
-        def excess(value: float) -> float:
-            start = estimate.copy()
-            start[j] = value
-            held = self._minimize(design, row[None], start[None], free).chi2[0]
+        def excesses(values: FloatArray) -> FloatArray:
+            start = np.tile(estimate, (len(values), 1))
+            start[:, j] = values
+            data = np.broadcast_to(row, (len(values), len(row)))
+            held = self._minimize(design, data, start, free).chi2
             # The model may fail far out; that value then lies outside the set.
-            return float(held - lowest - limit) if np.isfinite(held) else 1e6
+            return np.where(np.isfinite(held), held - lowest - limit, 1e6)
+
+        def excess(value: float) -> float:
+            return float(excesses(np.array([value]))[0])
 
         if estimate[j] == bound:
             return bound, True
-        # Widen the bracket from the estimate: calls far out are slow and may fail.
-        reach = np.sign(bound - estimate[j]) * 0.01 * self.units[j]
-        near, far = estimate[j], estimate[j] + reach
-        while abs(far - estimate[j]) < abs(bound - estimate[j]) and excess(far) < 0:
-            reach *= 2
-            near, far = far, far + reach
-        if abs(far - estimate[j]) >= abs(bound - estimate[j]):
-            far = bound
-            if excess(far) < 0:
-                return bound, True
-        return float(brentq(excess, near, far, xtol=1e-6 * self.units[j])), False
+        # The set may have gaps: look all the way to the bound, densely near the estimate.
+        far = bound - estimate[j]
+        even = SET_LADDER if len(estimate) > 1 else 8 * SET_LADDER  # one parameter costs no refit
+        shares = np.union1d(np.geomspace(1e-3, 1, SET_LADDER), np.linspace(0, 1, even + 1)[1:])
+        ladder = estimate[j] + far * shares
+        inside = np.flatnonzero(excesses(ladder) < 0)
+        outermost = int(inside[-1]) if inside.size else -1
+        if outermost == len(ladder) - 1:
+            return bound, True
+        near = ladder[outermost] if outermost >= 0 else estimate[j]
+        crossing = brentq(excess, near, ladder[outermost + 1], xtol=1e-6 * self.units[j])
+        return float(crossing), False
 
 
 def build_direct(
@@ -243,11 +283,14 @@ def build_direct(
     """Solve for the points that fill the box, and keep those at which the model works."""
     dimension = len(center)
     low, high = zip(*(p.coordinate_bounds for p in model.parameters.values()), strict=True)
-    number = max(8 * dimension, starts)
+    number = max(SEEDS * dimension, starts)
     fill = qmc.Halton(dimension, scramble=False).fast_forward(1)  # the first point is a corner
     seeds = qmc.scale(fill.random(number), low, high)
     values, reasons = model(seeds, advance)
     good = np.array([not reason for reason in reasons])
+    failures = [
+        (model.physical(q), reason) for q, reason in zip(seeds, reasons, strict=True) if reason
+    ]
     return DirectEstimator(
         model=model,
         center=center,
@@ -255,5 +298,6 @@ def build_direct(
         level=level,
         seeds=seeds[good],
         seed_predictions=values[good],
-        starts=starts,
+        starts=min(starts, 1 + int(good.sum())),
+        failures=failures,
     )

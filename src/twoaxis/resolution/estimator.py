@@ -35,6 +35,8 @@ class Fits:
         The same with all parameters held at the centre.
     agreeing_starts : array of int, shape (R,)
         How many starting points led to this minimum.
+    center_won : array of bool, shape (R,)
+        Whether the start at the centre found this minimum; elsewhere the likelihood has several.
     lower, upper : array, shape (R, d), optional
         Ends of each parameter's likelihood-profile set; its hull where it has gaps.
     open_lower, open_upper : array of bool, shape (R, d), optional
@@ -48,6 +50,7 @@ class Fits:
     deviance: FloatArray
     joint_deviance: FloatArray
     agreeing_starts: NDArray[np.intp]
+    center_won: BoolArray
     lower: FloatArray | None = None
     upper: FloatArray | None = None
     open_lower: BoolArray | None = None
@@ -84,6 +87,10 @@ class Estimator(Protocol):
 
     def sets(self, design: Design, rows: FloatArray, fits: Fits) -> Fits:
         """Return the fits with the ends of their likelihood-profile sets."""
+        ...
+
+    def predict(self, design: Design, coordinates: FloatArray) -> FloatArray:
+        """Whitened deviations (n,) at one point."""
         ...
 
     def linearize(self, design: Design, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -27,6 +27,8 @@ from twoaxis.resolution.sensitivity import Sensitivities
 
 FloatArray = NDArray[np.float64]
 
+# Standard error of a direction that is not seen, as a multiple of the largest of the others.
+UNSEEN = 1e6
 # Eigenvalues below this share of the largest are rounding.
 NULL_SHARE = 1e-13
 
@@ -88,7 +90,9 @@ def information(
     spread[: len(singular)] = singular
     standard_error = np.full(len(units), np.inf)
     standard_error[~null] = 1 / spread[::-1][~null]
-    covariance = (vectors[:, ~null] * standard_error[~null] ** 2) @ vectors[:, ~null].T
+    # What is not seen is given a huge variance: correlations then come out at their limits.
+    finite = np.where(null, UNSEEN * np.max(standard_error[~null]), standard_error)
+    covariance = (vectors * finite**2) @ vectors.T
     deviation = np.sqrt(np.diag(covariance))
     unseen = (np.abs(vectors[:, null]) > 1e-6).any(axis=1)
     error = np.where(unseen, np.inf, 100 * np.sqrt(2 / np.pi) * deviation)

@@ -8,8 +8,10 @@ import numpy as np
 
 from twoaxis.errors import AccuracyWarning, MisfitWarning
 from twoaxis.resolution.bank_check import BankCheck
+from twoaxis.resolution.bank_fit import BankEstimator
 from twoaxis.resolution.data_fit import DataFit
-from twoaxis.resolution.estimator import Fits
+from twoaxis.resolution.direct_fit import DirectEstimator
+from twoaxis.resolution.estimator import Estimator, Fits
 from twoaxis.resolution.fisher import Information
 from twoaxis.resolution.misfit import ALARM
 from twoaxis.resolution.setup import Setup
@@ -22,6 +24,7 @@ DERIVATIVE_ACCURACY = 0.01
 
 def collect_messages(
     setup: Setup,
+    estimator: Estimator,
     facts: list[Information],
     fits: list[Fits],
     bank_check: BankCheck | None,
@@ -43,9 +46,18 @@ def collect_messages(
         )
     for message in messages:
         warnings.warn(message, AccuracyWarning, stacklevel=3)
+    messages += _unusable(estimator)
     stopped = sum(int((~f.converged).sum()) for f in fits)
     if stopped:
-        messages.append(f"{stopped} fits did not converge; their last point stands in the table")
+        messages.append(
+            f"fits that did not converge: {stopped}; their last point stands in the table"
+        )
+    elsewhere = sum(int((~f.center_won[1:]).sum()) for f in fits)
+    if elsewhere:
+        messages.append(
+            f"{elsewhere} fits found a lower minimum away from the centre: the likelihood has "
+            "several, and more starts may find still lower ones"
+        )
     stopped_at = np.sum([f.on_bound[1:].sum(axis=0) for f in fits], axis=0)
     total = sum(len(f.chi2) - 1 for f in fits)
     for name, count in zip(names, stopped_at.tolist(), strict=True):
@@ -67,10 +79,34 @@ def collect_messages(
     return messages
 
 
+def _unusable(estimator: Estimator) -> list[str]:
+    """Say where the forward model could not be used."""
+    if isinstance(estimator, BankEstimator) and estimator.bank.excluded:
+        values = estimator.bank.excluded
+        reason = next(iter(values.values()))
+        return [
+            f"{len(values)} bank values from {min(values):.4g} to {max(values):.4g} are excluded: "
+            f"{reason}"
+        ]
+    if isinstance(estimator, DirectEstimator) and estimator.failures:
+        point, reason = estimator.failures[0]
+        named = ", ".join(f"{name}={value:.4g}" for name, value in point.items())
+        total = len(estimator.failures) + len(estimator.seeds)
+        return [
+            f"{len(estimator.failures)} of {total} starting points are excluded, such as {named}: "
+            f"{reason}"
+        ]
+    return []
+
+
 def _weak_direction(layout: str, names: list[str], fact: Information, row: int) -> str:
     parts = [
         f"{share:+.2f} {name}" for share, name in zip(fact.directions[row], names, strict=True)
     ]
     size = fact.direction_percent[row]
-    what = "is not seen at all" if np.isinf(size) else f"has a standard error of {size:.3g} percent"
-    return f"layout {layout}: the direction {' '.join(parts)} {what}, beyond the bounds"
+    what = (
+        "is not seen at all"
+        if np.isinf(size)
+        else f"has a standard error of {size:.3g} percent, beyond the bounds"
+    )
+    return f"layout {layout}: the direction {' '.join(parts)} {what}"

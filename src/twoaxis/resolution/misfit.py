@@ -10,8 +10,8 @@ normality
     Shapiro–Wilk; beyond 5,000 residuals, D'Agostino's K^2.
 whiteness
     The mean product of each residual with its nearest neighbours, relative to their mean
-    square, as a normal deviate with the mean and spread that 999 random permutations give it.
-    Neighbours are near in the coordinates that the
+    square, against 999 random permutations; beyond all of them, the normal tail with their mean
+    and spread. Neighbours are near in the coordinates that the
     caller gives; without them, in the index space of what the forward model returns, so that
     a field indexed by time and space is checked in time and space, in whatever order its
     sites are listed.
@@ -128,10 +128,14 @@ def _whiteness(residuals: FloatArray, position: FloatArray, seed: int) -> Check:
         shuffled = generator.permuted(np.tile(centred, (block, 1)), axis=1)
         shuffles.append(correlation(shuffled))
     null = np.concatenate(shuffles)
-    # A tail probability, unlike a count of permutations, can be as small as the evidence says.
-    p = 2 * stats.norm.sf(abs(observed - null.mean()) / null.std())
+    centre = null.mean()
+    as_extreme = int(np.sum(np.abs(null - centre) >= abs(observed - centre)))
+    p = (1 + as_extreme) / (1 + PERMUTATIONS)
+    if not as_extreme:  # beyond all permutations, the normal tail says how far
+        p = min(p, 2 * stats.norm.sf(abs(observed - centre) / null.std()))
+    alike = "alike" if observed > 0 else "opposed"
     meaning = (
-        f"neighbouring residuals are alike (correlation {observed:+.2f}): the forward model "
+        f"neighbouring residuals are {alike} (correlation {observed:+.2f}): the forward model "
         "misses a structure, or the noise is correlated"
     )
     return Check("whiteness", observed, float(p), meaning)

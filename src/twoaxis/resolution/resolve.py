@@ -126,15 +126,21 @@ def resolve(
     True
     """
     _check_settings(replicas, bank, starts, level, validate, method)
+    # Whatever can be wrong with the input is found out before the expensive part starts.
     setup = prepare(forward, fit_forward, parameters, layouts, at, vectorized)
-    estimator = _estimator(setup, method, bank, starts, level, progress)
     observed = None if data is None else checked_data(data, setup.layouts, setup.model.shape)
     positions = checked_positions(coordinates, setup.model.shape)
-    noise_model = _noise(setup, estimator, noise, observed)
-    designs = setup.designs(noise_model)
-    draws = _draws(seed, replicas, max(len(d.sites) for d in designs))
+    draws = _draws(seed, replicas, max(len(sites) for sites in setup.layouts.values()))
+    declared = _declared_noise(setup, noise, observed)
+    facts = _information(setup, setup.designs(declared or setup.unit_noise))
+    estimator = _estimator(setup, method, bank, starts, level, progress)
+    if declared is None and observed is not None:
+        scale = estimate_noise(estimator, setup.designs(setup.unit_noise), observed)
+        declared = Noise(np.full(setup.model.size, scale))
+    designs = setup.designs(declared or setup.unit_noise)
+    if noise is None:
+        facts = _information(setup, designs)
     fits, newton = _fit_replicas(setup, estimator, designs, draws, progress)
-    facts = _information(setup, designs)
     real = (
         None
         if observed is None
@@ -143,12 +149,13 @@ def resolve(
             designs,
             observed,
             start=setup.start,
+            bounds=setup.bounds,
             positions=positions,
             noise_known=noise is not None,
         )
     )
     check = check_bank(setup, estimator, designs, fits, facts, draws, validate)
-    messages = collect_messages(setup, facts, fits, check, real)
+    messages = collect_messages(setup, estimator, facts, fits, check, real)
     findings = Findings(
         parameters=setup.parameters,
         center=setup.center,
@@ -189,7 +196,7 @@ def _check_settings(
                 f"{name}={value!r}",
                 f"pass {name}={max(least, 1)} or more",
             )
-    if not 0 < level < 1:
+    if not (isinstance(level, (float, np.floating)) and 0 < level < 1):
         raise InputError("a level between 0 and 1", f"level={level!r}", "pass level=0.95")
     if method not in ("auto", "bank", "direct"):
         raise InputError('method "auto", "bank" or "direct"', repr(method), "choose one of them")
@@ -213,13 +220,10 @@ def _estimator(
     return BankEstimator(built, setup.q[0], level)
 
 
-def _noise(
-    setup: Setup,
-    estimator: Estimator,
-    noise: ArrayLike | None,
-    observed: dict[str, FloatArray] | None,
-) -> Noise:
-    """Read the declared noise, or estimate it from the data."""
+def _declared_noise(
+    setup: Setup, noise: ArrayLike | None, observed: dict[str, FloatArray] | None
+) -> Noise | None:
+    """Read the declared noise; None where it is to be estimated from the data."""
     if noise is not None:
         return checked_noise(noise, setup.model.shape)
     if observed is None:
@@ -228,12 +232,13 @@ def _noise(
             "neither",
             "pass noise=..., or the observed values as data=...",
         )
-    unit = setup.designs(Noise(np.ones(setup.model.size)))
-    return Noise(np.full(setup.model.size, estimate_noise(estimator, unit, observed)))
+    return None
 
 
 def _draws(seed: int | Sequence[int], replicas: int, count: int) -> FloatArray:
     """Return the standardised noise, after a look at how much memory it takes."""
+    if seed is None or isinstance(seed, np.random.Generator):
+        raise InputError("an explicit seed", f"seed={seed!r}", "pass a whole number, seed=0")
     gigabytes = 8e-9 * replicas * count
     if gigabytes > DRAWS_LIMIT:
         raise InputError(
@@ -241,7 +246,14 @@ def _draws(seed: int | Sequence[int], replicas: int, count: int) -> FloatArray:
             f"{replicas} replicas of {count} values, {gigabytes:.3g} GB",
             "ask for fewer replicas; a few hundred settle a mean error to a few percent of itself",
         )
-    return standard_noise(seed, replicas, count)
+    try:
+        return standard_noise(seed, replicas, count)
+    except (TypeError, ValueError):
+        raise InputError(
+            "a seed for numpy.random.default_rng, a whole number from 0 upwards or several",
+            f"seed={seed!r}",
+            "pass seed=0",
+        ) from None
 
 
 def _fit_replicas(

@@ -14,6 +14,7 @@ import xarray as xr
 
 from twoaxis.errors import InputError
 from twoaxis.files import write_whole
+from twoaxis.resolution.design import ALL_LAYOUTS
 from twoaxis.statistics import (
     Interval,
     bootstrap_estimates,
@@ -22,7 +23,7 @@ from twoaxis.statistics import (
     weighted_quantile,
 )
 
-ALL_LAYOUTS = "all layouts"
+DATA_TITLE = "Matched fit to the data"
 
 Statistic = Literal["mean", "median", "p90"]
 
@@ -211,6 +212,32 @@ class Resolution:
         low, high = np.quantile(estimates, [0.025, 0.975], axis=0)
         return low, high
 
+    def data_summary(self) -> pd.DataFrame | None:
+        """Return the matched fit to the data: estimate, profile set, noise; None without data.
+
+        ``lower`` and ``upper`` bound the likelihood-profile set at the chosen level.
+        """
+        if "data_estimate" not in self.data:
+            return None
+        columns = {
+            "estimate": "data_estimate",
+            "lower": "data_set_lower",
+            "upper": "data_set_upper",
+            "gauss_newton": "data_gauss_newton",
+            "noise_scale": "data_noise_scale",
+        }
+        rows = {
+            (parameter, layout): {
+                name: float(self.select(parameter, layout)[variable].item())
+                for name, variable in columns.items()
+            }
+            for parameter in self.parameters
+            for layout in self.layouts
+        }
+        table = pd.DataFrame.from_dict(rows, orient="index")
+        table.index = pd.MultiIndex.from_tuples(rows, names=["parameter", "layout"])
+        return table
+
     def directions(self) -> pd.DataFrame:
         """Return the eigen-directions of the Fisher information, weakest first.
 
@@ -252,8 +279,15 @@ class Resolution:
                 {"value": value, "reason": reason}
                 for value, reason in self.excluded_parameters.items()
             ],
+            **self._data_dict(),
             "messages": self.messages,
         }
+
+    def _data_dict(self) -> dict[str, Any]:
+        table = self.data_summary()
+        if table is None:
+            return {}
+        return {"data": table.reset_index().to_dict(orient="records")}
 
     def _parameter_dict(self, parameter: str) -> dict[str, Any]:
         chosen = self.data.sel(parameter=parameter)
@@ -281,10 +315,16 @@ class Resolution:
 
     def __repr__(self) -> str:
         table = self.summary().to_string(float_format=_short)
-        return "\n".join([self._headline(), table, *(f"! {line}" for line in self.messages)])
+        data = self.data_summary()
+        fitted = [] if data is None else [DATA_TITLE, data.to_string(float_format=_short)]
+        notes = [f"! {line}" for line in self.messages]
+        return "\n".join([self._headline(), table, *fitted, *notes])
 
     def _repr_html_(self) -> str:
         table = self.summary().to_html(float_format=_short, border=0)
+        data = self.data_summary()
+        if data is not None:
+            table += f"<p>{DATA_TITLE}</p>" + data.to_html(float_format=_short, border=0)
         notes = "".join(f"<li>{escape(line)}</li>" for line in self.messages)
         return f"<p>{escape(self._headline())}</p>{table}" + (f"<ul>{notes}</ul>" if notes else "")
 
@@ -295,7 +335,7 @@ class Resolution:
         )
         quantity = {
             "truth": f"relative error around the truth {center}",
-            "delivered": f"spread around the delivered {center} (no truth is known)",
+            "delivered": f"spread around the delivered {center}, not around a truth",
             "point": f"spread around {center}",
         }[self.centered_on]
         return (

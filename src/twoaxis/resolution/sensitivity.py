@@ -38,6 +38,9 @@ class Sensitivities:
 def sensitivities(model: ForwardModel, center: FloatArray, units: FloatArray) -> Sensitivities:
     """Differentiate the predictions at `center`, shape (d,)."""
     steps = STEP * units
+    low, high = np.array([p.coordinate_bounds for p in model.parameters.values()]).T
+    # At a bound the derivative is taken a step inside: the model is not called beyond it.
+    center = np.clip(center, low + steps, high - steps)
     lattice = np.concatenate([np.diag(f * steps) for f in (1.0, -1.0, 0.5, -0.5)])
     values, reasons = model(center + lattice)
     failed = [reason for reason in reasons if reason]

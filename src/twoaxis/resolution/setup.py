@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel
 from twoaxis.parameters import Center, Parameter, center_of, checked_parameters
-from twoaxis.resolution.design import Design, Noise, checked_layouts
+from twoaxis.resolution.design import Design, Noise, checked_layouts, real_array
 
 FloatArray = NDArray[np.float64]
 
@@ -49,6 +49,11 @@ class Setup:
         """Lower and upper coordinate bounds, each of shape (d,)."""
         low, high = np.array([p.coordinate_bounds for p in self.parameters.values()]).T
         return low, high
+
+    @property
+    def unit_noise(self) -> Noise:
+        """Independent noise of one, for fits that come before the noise is known."""
+        return Noise(np.ones(self.model.size))
 
     def _coordinates(self, values: Mapping[str, float]) -> FloatArray:
         return np.array([float(p.to_coordinate(values[n])) for n, p in self.parameters.items()])
@@ -100,7 +105,7 @@ def checked_positions(coordinates: ArrayLike | None, shape: tuple[int, ...]) -> 
     size = int(np.prod(shape))
     if coordinates is None:
         return np.column_stack(np.unravel_index(np.arange(size), shape or (1,))).astype(float)
-    positions = np.asarray(coordinates, dtype=float)
+    positions = real_array(coordinates, "coordinates")
     if positions.ndim != 2 or len(positions) != size or not np.isfinite(positions).all():
         raise InputError(
             f"coordinates as finite numbers of shape ({size}, k), a row for each entry",
