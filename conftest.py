@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -46,7 +47,7 @@ pytest_collect_file = SybilCollection(
 @pytest.fixture(scope="module")
 def scratch_folder(tmp_path_factory):
     """Files that a page writes go to a folder of its own."""
-    before = os.getcwd()
+    before = Path.cwd()
     os.chdir(tmp_path_factory.mktemp("page"))
     yield
     os.chdir(before)

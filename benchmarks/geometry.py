@@ -89,7 +89,6 @@ def timed_row(
     given = {"parameters": NU, "view": bound, "points": points}
     return [
         best(lambda: view.bind(points)),
-        best(lambda: ta.score(residual, **given, standard_error=False)),
         best(lambda: ta.score(residual, **given)),
         best(lambda: ta.frozen_scan(residual, **given)),
         best(lambda: ta.frozen_scan(lambda nu: residual(nu * (1 + nu)), **given)),
@@ -105,7 +104,7 @@ def print_views(size: int) -> None:
         for name, view in views_of(size).items()
     }
     unit = rows["pointwise"][1]
-    heads = ("bind", "score", "with error", "scan", "bent scan", "spectrum")
+    heads = ("bind", "score", "scan", "bent scan", "spectrum")
     title = f"{size:,} points"
     for head, scale, digits in (("milliseconds", 1e3, 2), ("pointwise scores", 1 / unit, 1)):
         print(f"{title + ', ' + head:34}" + "".join(f"{h:>12}" for h in heads))
@@ -113,7 +112,7 @@ def print_views(size: int) -> None:
             print(f"{name:34}" + "".join(f"{s * scale:12,.{digits}f}" for s in seconds))
         print()
     print(
-        "score: the view bound already; with error: and its jackknife over 64 cells; scan: 81\n"
+        "score: the view bound already; scan: 81\n"
         "candidates of an affine residual, in closed form; bent scan: the same of one that is\n"
         "not affine, each candidate evaluated; spectrum: all modes.\n"
     )
@@ -132,7 +131,7 @@ def dense_score(residual: Callable[[float], FloatArray], points: FloatArray) -> 
 
 
 def fast_score(residual: Callable[[float], FloatArray], points: FloatArray) -> float:
-    found = ta.score(residual, NU, views.Gaussian(), points=points, standard_error=False)
+    found = ta.score(residual, NU, views.Gaussian(), points=points)
     return found.displacement["nu"]
 
 

@@ -46,7 +46,7 @@ def shares_by_scale(name: str, unit: np.ndarray, leading: object, full: object) 
     frozen = frozen_truth(name, unit)
     found = ta.spectrum(frozen, view=leading)
     pointwise = [100 * found.pointwise_strength_share(band) for band in BANDS]
-    whole = ta.score(frozen, view=full, standard_error=False).H
+    whole = ta.score(frozen, view=full).H
     weighted = [100 * found.strength[a - 1 : b].sum() / whole for a, b in BANDS]
     return [*pointwise, 100 - sum(pointwise), *weighted, 100 - sum(weighted)]
 
@@ -91,7 +91,6 @@ def darcy_coupling(points: np.ndarray) -> float:
         problem.parameters,
         Pointwise(),
         points=points,
-        standard_error=False,
     )
     return float(found.coupling[0, 1])
 

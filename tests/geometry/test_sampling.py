@@ -5,7 +5,6 @@ import pytest
 
 import twoaxis as ta
 from twoaxis import views
-from twoaxis.geometry.sampling import cell_numbers
 
 K = {"k": ta.Parameter(truth=1.0, bounds=(0.1, 10.0))}
 
@@ -23,52 +22,9 @@ def frozen_at(points, field):
     )
 
 
-def cells_by_hand(points, per_axis):
-    """Cells on min-max normalised axes, the last one closed, by loops."""
-    low, high = points.min(axis=0), points.max(axis=0)
-    keys = []
-    for point in points:
-        unit = [(c - a) / (b - a) for c, a, b in zip(point, low, high, strict=True)]
-        keys.append(tuple(min(int(u * per_axis), per_axis - 1) for u in unit))
-    return keys
-
-
-def jackknife_by_hand(displacements):
-    g = len(displacements)
-    mean = sum(displacements) / g
-    return np.sqrt((g - 1) / g * sum((D - mean) ** 2 for D in displacements))
-
-
-@pytest.mark.parametrize(("axes", "per_axis"), [(1, 64), (2, 8), (3, 4), (6, 2)])
-def test_cells(axes, per_axis):
-    points = np.random.default_rng(axes).normal(size=(200, axes)) * 10.0 ** np.arange(axes)
-    numbers = cell_numbers(points, per_axis)
-    keys = cells_by_hand(points, per_axis)
-    assert numbers.min() == 0
-    assert numbers.max() + 1 == len(set(keys))
-    pairs = set(zip(keys, numbers.tolist(), strict=True))
-    assert len(pairs) == len(set(keys))  # one number for each cell
-    frozen = frozen_at(points, lambda p: (np.ones(len(p)), p[:, 0]))
-    assert ta.score(frozen, view=views.Pointwise()).sample.cells == len(set(keys))
-
-
 def wavy(points):
     x, y = points.T
     return 1 + 0.5 * np.sin(3 * x), 0.3 * np.sin(17 * x + 1) * np.cos(29 * y) + 0.1
-
-
-def test_a_cell_left_out_is_a_cell_removed():
-    # Pointwise, the points can really be removed: the 1 / N cancels in D.
-    points = np.random.default_rng(0).random((300, 2))
-    keys = cells_by_hand(points, 8)
-    left_out = []
-    for key in sorted(set(keys)):
-        kept = points[[other != key for other in keys]]
-        J, r = wavy(kept)
-        left_out.append(-(J @ r) / (J @ J))
-    found = ta.score(frozen_at(points, wavy), view=views.Pointwise()).sample
-    assert found.cells == len(left_out)
-    assert found.standard_error[0] == pytest.approx(jackknife_by_hand(left_out), rel=1e-10)
 
 
 VIEWS = {
@@ -80,71 +36,65 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-def test_a_cell_left_out_of_any_view_is_its_submatrix_removed(view):
-    rng = np.random.default_rng(0)
-    points = rng.random((150, 2))
-    J, r = rng.normal(size=(150, 2)), rng.normal(size=150)
-    parameters = dict.fromkeys("ab", K["k"])
-    frozen = ta.FrozenResidual(
-        lambda a, b: r + J @ [np.log(a), np.log(b)], parameters, points,
-        jacobian=lambda a, b: J / [a, b],
-    )  # fmt: skip
-    M = view.bind(points).matrix()
-    keys = cells_by_hand(points, 8)
-    left_out = []
-    for key in sorted(set(keys)):
-        kept = np.array([other != key for other in keys])
-        inner = M[np.ix_(kept, kept)]
-        H, B = J[kept].T @ inner @ J[kept], J[kept].T @ inner @ r[kept]
-        left_out.append(-np.linalg.solve(H, B))
-    found = ta.score(frozen, view=view).sample
-    np.testing.assert_allclose(found.standard_error, jackknife_by_hand(left_out), rtol=1e-7)
-
-
-def test_large_samples_in_portions(monkeypatch):
-    points = np.random.default_rng(0).random((100, 2))
-    frozen = frozen_at(points, wavy)
-    whole = ta.score(frozen, view=views.Gaussian()).sample.standard_error
-    monkeypatch.setattr("twoaxis.geometry.sampling.VALUES_AT_ONCE", 2000)
-    portions = ta.score(frozen, view=views.Gaussian()).sample.standard_error
-    np.testing.assert_allclose(portions, whole, rtol=1e-9)
-
-
 def rough(points):
     """A residual with structure finer than a cell, as that of a badly trained field."""
     x, y = points.T
     return 1 + 0.5 * np.sin(3 * x), 0.3 * np.sin(170 * x + 31) * np.cos(190 * y) + 0.1
 
 
+@pytest.mark.parametrize("field", [rough, wavy], ids=["rough", "smooth"])
 @pytest.mark.parametrize(
     ("view", "samples", "size"),
-    [(views.Pointwise(), 100, 200), (views.Patch(), 100, 200), (views.Gaussian(), 40, 150)],
-    ids=["pointwise", "patch", "Gaussian"],
+    [
+        (views.Pointwise(), 100, 200),
+        (views.Pointwise(), 60, 2000),
+        (views.Patch(cells=4), 100, 400),
+        (views.Gaussian(bandwidth=0.2), 60, 300),
+    ],
+    ids=["pointwise", "pointwise, many", "patch", "Gaussian"],
 )
-def test_the_standard_error_is_the_spread_over_samples(view, samples, size):
+def test_the_standard_error_is_the_spread_over_samples(field, view, samples, size):
     displacements, errors = [], []
     for seed in range(samples):
         points = np.random.default_rng(seed).random((size, 2))
-        found = ta.score(frozen_at(points, rough), view=view)
+        found = ta.score(frozen_at(points, field), view=view)
         displacements.append(found.displacement["k"])
         errors.append(found.sample.standard_error[0])
     spread = np.std(displacements, ddof=1)
     assert 0.7 < np.sqrt(np.mean(np.square(errors))) / spread < 1.4
 
 
-def test_the_standard_error_of_a_smooth_residual_is_not_too_small():
-    # Whole cells go together, so that a smooth residual is judged with caution.
-    displacements, errors = [], []
-    for seed in range(40):
+def test_the_influence_of_a_point_is_what_its_removal_does():
+    points = np.random.default_rng(3).random((300, 2))
+    J, r = wavy(points)
+
+    def displacement(kept):
+        return -(J[kept] @ r[kept]) / (J[kept] @ J[kept])
+
+    whole = displacement(np.ones(300, dtype=bool))
+    moved = [displacement(np.arange(300) != i) - whole for i in range(300)]
+    found = ta.score(frozen_at(points, wavy), view=views.Pointwise()).sample.standard_error[0]
+    assert found == pytest.approx(np.sqrt(np.sum(np.square(moved))), rel=0.02)
+
+
+def test_several_parameters_have_standard_errors_of_their_own():
+    spread, errors = [], []
+    for seed in range(80):
         points = np.random.default_rng(seed).random((300, 2))
-        found = ta.score(frozen_at(points, wavy), view=views.Pointwise())
-        displacements.append(found.displacement["k"])
-        errors.append(found.sample.standard_error[0])
-    assert min(errors) > 0.7 * np.std(displacements, ddof=1)
+        x, y = points.T
+        J = np.column_stack([1 + x, np.cos(3 * y)])
+        r = 0.3 * np.sin(40 * x) * np.cos(37 * y) + 0.1
+        names = {n: ta.Parameter(truth=1.0, bounds=(0.1, 10)) for n in "ab"}
+        frozen = ta.FrozenResidual(lambda a, b, r=r, J=J: r + J @ np.log([a, b]), names, points)
+        found = ta.score(frozen, view=views.Pointwise())
+        spread.append(list(found.displacement.values()))
+        errors.append(found.sample.standard_error)
+    ratio = np.sqrt(np.mean(np.square(errors), axis=0)) / np.std(spread, axis=0, ddof=1)
+    assert (ratio > 0.75).all()
+    assert (ratio < 1.35).all()
 
 
-def test_no_spread_where_every_cell_says_the_same():
+def test_no_spread_where_every_point_says_the_same():
     points = np.random.default_rng(0).random((200, 2))
     found = ta.score(
         frozen_at(points, lambda p: (np.ones(len(p)), np.full(len(p), 0.3))),
@@ -152,36 +102,6 @@ def test_no_spread_where_every_cell_says_the_same():
     )
     assert found.displacement["k"] == pytest.approx(-0.3)
     assert found.sample.standard_error[0] < 1e-14
-
-
-def test_one_cell_has_no_standard_error():
-    points = np.full((20, 2), 0.3)
-    found = ta.score(
-        frozen_at(points, lambda p: (np.ones(len(p)), np.arange(len(p)))), view=views.Pointwise()
-    ).sample
-    assert (found.cells, found.standard_error.tolist()) == (1, [0.0])
-
-
-def test_the_standard_error_may_be_left_out():
-    points = np.random.default_rng(0).random((200, 2))
-    found = ta.score(frozen_at(points, wavy), view=views.Pointwise(), standard_error=False)
-    assert found.sample.standard_error is None
-    assert "standard_error" not in found.summary().columns
-    assert "standard_error" not in found.to_dataset()
-    repr(found)
-
-
-def test_equations_on_the_same_points_lose_a_cell_together():
-    points = np.random.default_rng(0).random((120, 2))
-    J, r = wavy(points)
-    twice = ta.FrozenResidual(
-        lambda k: (r + J * np.log(k), r + J * np.log(k)), K, points,
-        jacobian=lambda k: np.concatenate([J, J]) / k,
-    )  # fmt: skip
-    both = ta.score(twice, view=views.Blocks([views.Pointwise(), views.Pointwise()]))
-    one = ta.score(frozen_at(points, wavy), view=views.Pointwise())
-    assert both.displacement == pytest.approx(one.displacement, rel=1e-12)
-    assert both.sample.standard_error == pytest.approx(one.sample.standard_error, rel=1e-9)
 
 
 @pytest.mark.parametrize("shapes", [((80, 2), (50, 2)), ((80, 2), (50, 1))], ids=["alike", "mixed"])

@@ -1,8 +1,8 @@
 """How much of a displacement is the field's preference, and how much the sample of points?
 
-Two answers. The jackknife leaves out one cell of the domain after the other and sees how much
-the displacement moves; whole cells, because neighbouring residuals go together. Where the
-residual can be evaluated elsewhere, the same field is scored again on fresh, denser points.
+Two answers. The influence of every single point on the displacement gives its standard error
+over samples of points, from one product with the metric. Where the residual can be evaluated
+elsewhere, the same field is scored again on fresh, denser points.
 """
 
 from __future__ import annotations
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-# About this many cells in all, whatever the number of dimensions.
-CELLS = 64
-# Masked copies of the residual held at once: a bound on memory at a million points.
-VALUES_AT_ONCE = 4_000_000
-
 
 @dataclass(frozen=True)
 class PointSample:
@@ -35,18 +30,15 @@ class PointSample:
 
     Attributes
     ----------
-    standard_error : array, shape (d,), optional
-        Jackknife over cells; zero where a single cell holds every point.
-    cells : int
-        Occupied cells.
+    standard_error : array, shape (d,)
+        Standard error of the displacement over samples of as many points.
     fresh_displacement : array, shape (d,), optional
         The displacement on fresh points, and
     fresh_points : int, optional
         how many there are.
     """
 
-    standard_error: FloatArray | None = None
-    cells: int = 0
+    standard_error: FloatArray
     fresh_displacement: FloatArray | None = None
     fresh_points: int | None = None
 
@@ -59,53 +51,40 @@ def cell_numbers(points: FloatArray, per_axis: int) -> IndexArray:
     return np.unique(cell, axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def jackknife(
-    residual: FloatArray,
-    jacobian: FloatArray,
-    metric: Any,
-    points: Any,
-    displacement: Callable[[FloatArray], FloatArray],
-) -> PointSample:
-    """Leave out one cell after the other: ``sqrt((g - 1) / g sum (D_c - mean)^2)``.
+def sampling_error(
+    residual: FloatArray, jacobian: FloatArray, displacement: FloatArray, H: FloatArray, metric: Any
+) -> FloatArray:
+    r"""Standard error of the displacement over samples of residual points, shape (d,).
 
-    A cell is left out by setting its residual and its sensitivities to zero, which is what
-    restricting the metric to the other points means; `displacement` takes the inner products
-    of ``[J, r]``, of shape (d + 1, d + 1).
+    With :math:`e = r + J D`, what the displacement leaves of the residual, taking point i away
+    moves the displacement, to first order, by :math:`H^\dagger g_i` with
+
+    .. math:: g_i = J_i (M e)_i + (M J)_i\,e_i - J_i M_{ii}\,e_i,
+
+    and the squares of these influences add up to the variance over independent points. A view
+    that averages over cells divides by the number of points in each, so that only deviations
+    from the cell's mean count.
     """
-    cell = _cells_of(points, len(residual))
-    count = int(cell.max()) + 1
-    columns = np.column_stack([jacobian, residual])
-    if count < 2:
-        return PointSample(np.zeros(jacobian.shape[1]), count)
-    width = columns.shape[1]
-    grams = np.empty((count, width, width))
-    at_once = max(1, VALUES_AT_ONCE // columns.size)
-    for start in range(0, count, at_once):
-        block = np.arange(start, min(start + at_once, count))
-        kept = columns[:, None, :] * (cell[:, None] != block)[:, :, None]  # (N, b, d + 1)
-        applied = metric.apply(kept.reshape(len(columns), -1)).reshape(kept.shape)
-        grams[block] = np.einsum("nbi,nbj->bij", kept, applied)
-    left_out = np.stack([displacement((g + g.T) / 2) for g in grams])
-    spread = np.sum((left_out - left_out.mean(axis=0)) ** 2, axis=0)
-    return PointSample(np.sqrt((count - 1) / count * spread), count)
+    e = residual + jacobian @ displacement
+    applied = metric.apply(np.column_stack([e, jacobian]))
+    influence = (
+        jacobian * applied[:, :1]
+        + applied[:, 1:] * e[:, None]
+        - jacobian * (metric.diagonal() * e)[:, None]
+    )
+    cells = getattr(metric, "cells", None)
+    if cells is not None:
+        influence = _within(influence, cells)
+    moved = influence @ np.linalg.pinv(H, rcond=1e-12, hermitian=True)
+    return np.asarray(np.sqrt(np.sum(moved**2, axis=0)))
 
 
-def _cells_of(points: Any, size: int) -> IndexArray:
-    """Cells of the residual values; equations on the same points share their cells."""
-    if not isinstance(points, tuple):
-        return np.tile(_cells(points), size // len(points))
-    if len({part.shape[1] for part in points}) == 1:
-        return _cells(np.concatenate(points))
-    # Points of different kinds, as inside and on an edge, have cells of their own.
-    numbers: list[IndexArray] = []
-    for part in points:
-        start = int(numbers[-1].max()) + 1 if numbers else 0
-        numbers.append(_cells(part) + start)
-    return np.concatenate(numbers)
-
-
-def _cells(points: FloatArray) -> IndexArray:
-    return cell_numbers(points, max(1, round(CELLS ** (1 / points.shape[1]))))
+def _within(values: FloatArray, cells: IndexArray) -> FloatArray:
+    """Deviations from the mean of each cell, scaled for the degree of freedom that it takes."""
+    counts = np.bincount(cells)
+    means = np.column_stack([np.bincount(cells, column) / counts for column in values.T])
+    correction = np.sqrt(counts / np.maximum(counts - 1, 1))
+    return np.asarray((values - means[cells]) * correction[cells][:, None])
 
 
 def on_fresh_points(

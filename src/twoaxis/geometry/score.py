@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from twoaxis.frozen import Points, Residual, as_frozen, bound_view
 from twoaxis.geometry.derivatives import STEP, Derivative, linearize
-from twoaxis.geometry.sampling import PointSample, jackknife, on_fresh_points
+from twoaxis.geometry.sampling import PointSample, on_fresh_points, sampling_error
 from twoaxis.geometry.score_result import Score
-from twoaxis.geometry.terms import check_metric_size, score_terms, terms_of_gram
+from twoaxis.geometry.terms import check_metric_size, score_terms
 from twoaxis.parameters import Center, Parameter, center_of
 
 if TYPE_CHECKING:
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from twoaxis.views import BoundView, View
 
 FloatArray = NDArray[np.float64]
-
-# The jackknife is made without being asked for up to this many points.
-JACKKNIFED = 20_000
 
 
 def score(
@@ -52,7 +49,6 @@ def score(
     at: str | Mapping[str, float] | None = None,
     derivative: Derivative = "auto",
     step: float = STEP,
-    standard_error: bool | None = None,
     fresh: int | None = None,
     seed: int = 0,
 ) -> Score:
@@ -76,9 +72,6 @@ def score(
         Exact derivatives where the residual allows them, else centred differences.
     step : float
         Step of the differences, in log coordinates, or relative in linear ones.
-    standard_error : bool, optional
-        Whether to jackknife the displacement over cells of the domain. By default up to
-        20,000 points: beyond, it costs far more than the score itself.
     fresh : int, optional
         Score the field also on this many times as many new points, spread uniformly over the
         points' bounding box; needs a frozen residual with ``residual_at``.
@@ -110,15 +103,9 @@ def score(
     check_metric_size(metric, local.residual)
     terms = score_terms(local.residual, local.jacobian, metric)
     chosen = view if view is not None else frozen.view
-    sample = PointSample()
-    if standard_error or (standard_error is None and len(local.residual) <= JACKKNIFED):
-        sample = jackknife(
-            local.residual,
-            local.jacobian,
-            metric,
-            frozen.points,
-            lambda gram: terms_of_gram(gram).displacement,
-        )
+    sample = PointSample(
+        sampling_error(local.residual, local.jacobian, terms.displacement, terms.H, metric)
+    )
     if fresh is not None:
         sample = on_fresh_points(
             sample,

@@ -193,8 +193,7 @@ class Score:
             "C": np.diag(self.curvature),
             "alignment": terms.alignment,
         }
-        if self.sample.standard_error is not None:
-            table["standard_error"] = self.sample.standard_error
+        table["standard_error"] = self.sample.standard_error
         if self.sample.fresh_displacement is not None:
             table["fresh_displacement"] = self.sample.fresh_displacement
         return pd.DataFrame(table, index=pd.Index(self.names, name="parameter"))
@@ -220,12 +219,11 @@ class Score:
             ),
             "alignment": (one, terms.alignment, {"long_name": "residual-sensitivity alignment"}),
         }
-        if self.sample.standard_error is not None:
-            variables["standard_error"] = (
-                one,
-                self.sample.standard_error,
-                {"long_name": "jackknife standard error of the displacement over cells"},
-            )
+        variables["standard_error"] = (
+            one,
+            self.sample.standard_error,
+            {"long_name": "standard error of the displacement over samples of points"},
+        )
         if self.sample.fresh_displacement is not None:
             variables["fresh_displacement"] = (
                 one,

@@ -55,8 +55,8 @@ def collect_messages(
     elsewhere = sum(int((~f.center_won[1:]).sum()) for f in fits)
     if elsewhere:
         messages.append(
-            f"{elsewhere} fits found a lower minimum away from the centre: the likelihood has "
-            "several, and more starts may find still lower ones"
+            f"fits with a lower minimum away from the centre: {elsewhere}; the likelihood has "
+            "several minima, and more starts may find still lower ones"
         )
     stopped_at = np.sum([f.on_bound[1:].sum(axis=0) for f in fits], axis=0)
     total = sum(len(f.chi2) - 1 for f in fits)

@@ -102,6 +102,11 @@ class _BoundPatch(BoundView):
         """K, the number of occupied cells."""
         return self._counts.size
 
+    @property
+    def cells(self) -> NDArray[np.intp]:
+        """The occupied cell of every point, shape (N,): residuals are averaged over them."""
+        return self._cell_of
+
     def describe(self) -> str:
         """Return a few words that name the view and how many cells are occupied."""
         return f"{self._description} ({self.rank} occupied), {self.size:,} points"
