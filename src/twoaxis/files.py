@@ -18,6 +18,8 @@ def ensure_writable(path: str | os.PathLike[str]) -> Path:
     Called before long work starts, so that the work is not lost at its end. The test is a
     temporary file beside the target: permission bits alone tell too little.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError("the path of a file to write", repr(path), "pass a file name")
     try:
         # A link stays a link: its target is what gets written.
         path = Path(path).resolve()

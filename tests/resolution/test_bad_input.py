@@ -202,3 +202,43 @@ def test_a_target_that_cannot_be_written_is_refused(tmp_path):
         found.to_netcdf(tmp_path)
     with pytest.raises(ta.InputError, match="create the directory"):
         found.to_netcdf(tmp_path / "missing" / "found.nc")
+
+
+def test_what_is_no_path_and_no_result_is_refused(tmp_path):
+    found = ta.resolve(decay, RATE, 0.1, replicas=3)
+    with pytest.raises(ta.InputError, match="path"):
+        ta.load_resolution(None)
+    with pytest.raises(ta.InputError, match="path"):
+        found.to_netcdf(None)
+    with pytest.raises(ta.InputError, match="Resolution"):
+        ta.plot_resolution(3)
+    hollow = tmp_path / "hollow.nc"
+    found.data.drop_vars(["estimate", "covered"]).to_netcdf(hollow, engine="h5netcdf")
+    with pytest.raises(ta.InputError, match="without estimate, covered"):
+        ta.load_resolution(hollow)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        dict(seed="x"),
+        dict(seed=1.5),
+        dict(seed=None),
+        dict(level="a"),
+        dict(layouts=5),
+        dict(layouts={"a": [[1], [2, 3]]}),
+        dict(layouts={1: [0], "1": [1]}),
+        dict(layouts={"all layouts": [0, 1]}),
+        dict(noise=[[1], [2, 3]]),
+        dict(data="abc"),
+        dict(data={"all": "abc"}),
+        dict(data=decay(2.0) * 1j),
+        dict(coordinates="abc", data=decay(2.0)),
+        dict(noise=None, data=decay(2.0)),
+    ],
+    ids=str,
+)
+def test_nothing_escapes_as_a_raw_exception(changes):
+    arguments = {"forward": decay, "parameters": RATE, "noise": 0.1, "replicas": 3, **changes}
+    with pytest.raises(ta.InputError):
+        ta.resolve(**arguments)

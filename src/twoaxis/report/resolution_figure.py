@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from twoaxis.errors import InputError
 from twoaxis.resolution import Resolution
 
 ESTIMATES = "#4C78A8"
@@ -41,6 +42,10 @@ def plot_resolution(
     """
     import matplotlib.pyplot as plt
 
+    if not isinstance(resolution, Resolution):
+        raise InputError(
+            "what twoaxis.resolve returned", type(resolution).__name__, "pass a Resolution"
+        )
     data = resolution.select(parameter, layout)
     name = str(data["parameter"].values)
     center = float(data["center"])

@@ -11,9 +11,26 @@ from twoaxis.errors import InputError
 from twoaxis.resolution.assemble import SCHEMA
 from twoaxis.resolution.result import Resolution
 
+# What every summary needs; a file of our schema without them has been tampered with.
+REQUIRED = (
+    "parameter",
+    "layout",
+    "replica",
+    "center",
+    "estimate",
+    "error_percent",
+    "gauss_newton_error_percent",
+    "fisher_error_percent",
+    "noiseless_bias_percent",
+    "covered",
+    "on_bound",
+)
+
 
 def load_resolution(path: str | os.PathLike[str]) -> Resolution:
     """Load a `Resolution` from a netCDF file. Nothing in the file is executed."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError("the path of a netCDF file", repr(path), "pass a file name")
     path = Path(path)
     if not path.is_file():
         raise InputError("a netCDF file", f"no file at {str(path)!r}", "check the path")
@@ -32,5 +49,12 @@ def load_resolution(path: str | os.PathLike[str]) -> Resolution:
             f"a file with schema {SCHEMA!r}",
             f"schema {schema!r} in {str(path)!r}",
             "load it with the version of twoaxis that wrote it, or make it again",
+        )
+    missing = [name for name in REQUIRED if name not in data.variables]
+    if missing:
+        raise InputError(
+            "a complete file",
+            f"{str(path)!r} without {', '.join(missing)}",
+            "write it again; the file was changed after it was saved",
         )
     return Resolution(data)
