@@ -16,7 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.errors import InputError
-from twoaxis.parameters import Parameter, checked_parameters
+from twoaxis.parameters import (
+    Parameter,
+    checked_parameters,
+    coordinate_box,
+    physical_values,
+)
 
 if TYPE_CHECKING:
     from twoaxis.views import BoundView, View
@@ -90,10 +95,7 @@ class FrozenResidual:
 
     def physical(self, coordinates: FloatArray) -> dict[str, float]:
         """Physical parameters by name."""
-        return {
-            name: float(p.to_value(q))
-            for (name, p), q in zip(self.parameters.items(), coordinates, strict=True)
-        }
+        return physical_values(self.parameters, coordinates)
 
     def coordinates(self, values: Mapping[str, float]) -> FloatArray:
         """Coordinates, shape (d,), of physical parameters by name."""
@@ -102,8 +104,7 @@ class FrozenResidual:
     @property
     def coordinate_bounds(self) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds of the coordinates, each of shape (d,)."""
-        low, high = np.array([p.coordinate_bounds for p in self.parameters.values()]).T
-        return low, high
+        return coordinate_box(self.parameters)
 
     def checked(self, output: Any, values: Mapping[str, float]) -> FloatArray:
         """Return the residual's output as a vector of floats, or say what is wrong with it."""

@@ -158,6 +158,24 @@ def checked_parameters(parameters: Mapping[str, Parameter]) -> dict[str, Paramet
     return dict(parameters)
 
 
+def coordinate_box(
+    parameters: Mapping[str, Parameter],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return lower and upper bounds of the coordinates, each of shape (d,)."""
+    low, high = np.array([p.coordinate_bounds for p in parameters.values()]).T
+    return low, high
+
+
+def physical_values(
+    parameters: Mapping[str, Parameter], coordinates: NDArray[np.float64]
+) -> dict[str, float]:
+    """Return physical values by name, for coordinates of shape (d,)."""
+    return {
+        name: float(p.to_value(q))
+        for (name, p), q in zip(parameters.items(), coordinates, strict=True)
+    }
+
+
 def center_of(parameters: Mapping[str, Parameter], at: str | Mapping[str, float] | None) -> Center:
     """Resolve `at` into the point around which a diagnosis is made.
 

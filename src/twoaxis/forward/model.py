@@ -83,13 +83,6 @@ class ForwardModel:
         """How many entries the model predicts."""
         return int(np.prod(self.shape))
 
-    def physical(self, coordinates: FloatArray) -> dict[str, float]:
-        """Physical parameters by name, for coordinates of shape (d,)."""
-        return {
-            name: float(p.to_value(q))
-            for (name, p), q in zip(self.parameters.items(), coordinates, strict=True)
-        }
-
     def observe(self, entries: IndexArray) -> None:
         """Keep only these flat entries of the output, in this order.
 

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from twoaxis.frozen import FrozenResidual
 from twoaxis.geometry.derivatives import same_size
+from twoaxis.geometry.terms import NULL_SHARE
 
 FloatArray = NDArray[np.float64]
 
 # A residual counts as affine when it deviates from it by less than this, relatively.
 AFFINE_TOLERANCE = 1e-9
-NULL_SHARE = 1e-12
 
 
 @dataclass(frozen=True)

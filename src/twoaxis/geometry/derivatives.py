@@ -69,7 +69,7 @@ def linearize(
     output = frozen.raw(values)
     residual = frozen.checked(output, values)
     if derivative != "difference":
-        exact = _exact_jacobian(frozen, output)
+        exact = _exact_jacobian(frozen, output, len(residual))
         if exact is not None:
             columns = exact[0](values)
             if frozen.jacobian is not None or not _loses_tangents(frozen, center, columns, step):
@@ -200,12 +200,11 @@ def same_size(values: FloatArray, residual: FloatArray) -> FloatArray:
 
 
 def _exact_jacobian(
-    frozen: FrozenResidual, output: Any
+    frozen: FrozenResidual, output: Any, size: int
 ) -> tuple[Callable[[dict[str, float]], FloatArray], str] | None:
     """Return a function for the physical Jacobian, and its origin, where there is one."""
     given = frozen.jacobian
     if given is not None:
-        size = len(frozen.checked(output, frozen.physical(frozen.coordinate_bounds[0])))
         return (
             lambda values: _given_jacobian(given(**values), frozen, size)
         ), "given with the residual"

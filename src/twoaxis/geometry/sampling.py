@@ -43,14 +43,6 @@ class PointSample:
     fresh_points: int | None = None
 
 
-def cell_numbers(points: FloatArray, per_axis: int) -> IndexArray:
-    """Return the occupied cell of every point, numbered from 0, on min–max normalised axes."""
-    low, extent = points.min(axis=0), np.ptp(points, axis=0)
-    unit = (points - low) / np.where(extent > 0, extent, 1.0)
-    cell = np.minimum((unit * per_axis).astype(np.intp), per_axis - 1)
-    return np.unique(cell, axis=0, return_inverse=True)[1].reshape(-1)
-
-
 def sampling_error(
     residual: FloatArray, jacobian: FloatArray, displacement: FloatArray, H: FloatArray, metric: Any
 ) -> FloatArray:

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import Points, Residual, as_frozen, bound_view
 from twoaxis.geometry.derivatives import STEP, Derivative, linearize
-from twoaxis.geometry.sampling import cell_numbers
 from twoaxis.geometry.terms import check_metric_size
 from twoaxis.parameters import Parameter, center_of
 
@@ -144,7 +143,7 @@ class Spectrum:
         """
         if not isinstance(cells, (int, np.integer)) or cells < 1:
             raise InputError("at least one cell an axis", f"cells={cells!r}", "pass cells=8")
-        number = cell_numbers(self.points, cells)
+        number = _cell_numbers(self.points, cells)
         count = np.bincount(number)
         table: dict[str, Any] = {
             f"x{axis}": np.bincount(number, self.points[:, axis]) / count
@@ -273,3 +272,11 @@ def _all_points(points: Any, size: int) -> FloatArray:
         return np.tile(points, (size // len(points), 1))
     width = max(part.shape[1] for part in points)
     return np.concatenate([np.pad(p, ((0, 0), (0, width - p.shape[1]))) for p in points])
+
+
+def _cell_numbers(points: FloatArray, per_axis: int) -> NDArray[np.intp]:
+    """Return the occupied cell of every point, numbered from 0, on min–max normalised axes."""
+    low, extent = points.min(axis=0), np.ptp(points, axis=0)
+    unit = (points - low) / np.where(extent > 0, extent, 1.0)
+    cell = np.minimum((unit * per_axis).astype(np.intp), per_axis - 1)
+    return np.unique(cell, axis=0, return_inverse=True)[1].reshape(-1)

@@ -53,11 +53,7 @@ def score_terms(residual: FloatArray, jacobian: FloatArray, metric: Any) -> Term
     """Compute the score of residual (N,) and Jacobian (N, d) under a bound view."""
     together = np.column_stack([jacobian, residual])
     gram = metric.quadratic(together, together)
-    return terms_of_gram((gram + gram.T) / 2)
-
-
-def terms_of_gram(gram: FloatArray) -> Terms:
-    """Compute the score from the inner products of the columns ``[J, r]``, (d + 1, d + 1)."""
+    gram = (gram + gram.T) / 2
     H, B = gram[:-1, :-1], gram[:-1, -1]
     norm = float(np.sqrt(max(gram[-1, -1], 0.0)))
     values, vectors = np.linalg.eigh(H)

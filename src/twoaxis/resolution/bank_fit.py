@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,7 @@ class Polynomials:
             total = total * d + power * c[power]
         return total
 
+    @cached_property
     def at_knots(self) -> tuple[FloatArray, FloatArray]:
         """chi2 and its derivative at every knot, each of shape (K, R)."""
         rows = np.arange(self.coefficients.shape[2])
@@ -158,7 +160,7 @@ def polynomials(bank: Bank, design: Design, rows: FloatArray) -> Polynomials:
 
 def _minima(chi2: Polynomials) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """Global minimum of every row: refine each knot that is lower than its neighbours."""
-    value, slope = chi2.at_knots()
+    value, slope = chi2.at_knots
     count = len(chi2.knots)
     padded = np.pad(value, ((1, 1), (0, 0)), constant_values=np.inf)
     knot, row = np.nonzero((value <= padded[:-2]) & (value <= padded[2:]))
@@ -186,7 +188,7 @@ def _set_end(
     """
     knots, rows = chi2.knots, np.arange(len(estimate))
     last = len(knots) - 1
-    inside = chi2.at_knots()[0] <= limit
+    inside = chi2.at_knots[0] <= limit
     any_inside = inside.any(axis=0)
     if upper:
         knot = np.where(any_inside, last - np.argmax(inside[::-1], axis=0), -1)

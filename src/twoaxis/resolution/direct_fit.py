@@ -17,6 +17,7 @@ from scipy.stats import qmc
 
 from twoaxis.forward import ForwardModel
 from twoaxis.least_squares import GAIN_TOLERANCE, Minimum, minimize
+from twoaxis.parameters import coordinate_box, physical_values
 from twoaxis.progress import Advance
 from twoaxis.resolution.design import Design
 from twoaxis.resolution.estimator import Fits, joined
@@ -71,8 +72,7 @@ class DirectEstimator:
     @property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Lower and upper coordinate bounds, each of shape (d,)."""
-        low, high = zip(*(p.coordinate_bounds for p in self.model.parameters.values()), strict=True)
-        return np.array(low), np.array(high)
+        return coordinate_box(self.model.parameters)
 
     def fit(self, design: Design, rows: FloatArray, advance: Advance | None = None) -> Fits:
         """Fit rows of whitened deviations from the centre."""
@@ -282,14 +282,16 @@ def build_direct(
 ) -> DirectEstimator:
     """Solve for the points that fill the box, and keep those at which the model works."""
     dimension = len(center)
-    low, high = zip(*(p.coordinate_bounds for p in model.parameters.values()), strict=True)
+    low, high = coordinate_box(model.parameters)
     number = max(SEEDS * dimension, starts)
     fill = qmc.Halton(dimension, scramble=False).fast_forward(1)  # the first point is a corner
     seeds = qmc.scale(fill.random(number), low, high)
     values, reasons = model(seeds, advance)
     good = np.array([not reason for reason in reasons])
     failures = [
-        (model.physical(q), reason) for q, reason in zip(seeds, reasons, strict=True) if reason
+        (physical_values(model.parameters, q), reason)
+        for q, reason in zip(seeds, reasons, strict=True)
+        if reason
     ]
     return DirectEstimator(
         model=model,

@@ -30,7 +30,7 @@ from twoaxis.resolution.estimator import Estimator, Fits, gauss_newton_step
 from twoaxis.resolution.fisher import Information, information
 from twoaxis.resolution.messages import collect_messages
 from twoaxis.resolution.result import Resolution
-from twoaxis.resolution.sensitivity import sensitivities
+from twoaxis.resolution.sensitivity import Sensitivities, sensitivities
 from twoaxis.resolution.setup import Setup, checked_positions, prepare
 
 FloatArray = NDArray[np.float64]
@@ -132,14 +132,14 @@ def resolve(
     positions = checked_positions(coordinates, setup.model.shape)
     draws = _draws(seed, replicas, max(len(sites) for sites in setup.layouts.values()))
     declared = _declared_noise(setup, noise, observed)
-    facts = _information(setup, setup.designs(declared or setup.unit_noise))
+    derivative = sensitivities(setup.model, setup.q, setup.units)
+    _information(setup, derivative, setup.designs(declared or setup.unit_noise))
     estimator = _estimator(setup, method, bank, starts, level, progress)
     if declared is None and observed is not None:
         scale = estimate_noise(estimator, setup.designs(setup.unit_noise), observed)
         declared = Noise(np.full(setup.model.size, scale))
     designs = setup.designs(declared or setup.unit_noise)
-    if noise is None:
-        facts = _information(setup, designs)
+    facts = _information(setup, derivative, designs)
     fits, newton = _fit_replicas(setup, estimator, designs, draws, progress)
     real = (
         None
@@ -277,6 +277,8 @@ def _fit_replicas(
     return fits, newton
 
 
-def _information(setup: Setup, designs: list[Design]) -> list[Information]:
-    derivative = sensitivities(setup.model, setup.q, setup.units)
+def _information(
+    setup: Setup, derivative: Sensitivities, designs: list[Design]
+) -> list[Information]:
+    """Return what each layout knows; a layout that knows nothing is refused."""
     return [information(d, derivative, setup.units, setup.q, setup.bounds) for d in designs]

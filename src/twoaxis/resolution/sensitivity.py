@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel
+from twoaxis.parameters import coordinate_box
 
 FloatArray = NDArray[np.float64]
 
@@ -38,7 +39,7 @@ class Sensitivities:
 def sensitivities(model: ForwardModel, center: FloatArray, units: FloatArray) -> Sensitivities:
     """Differentiate the predictions at `center`, shape (d,)."""
     steps = STEP * units
-    low, high = np.array([p.coordinate_bounds for p in model.parameters.values()]).T
+    low, high = coordinate_box(model.parameters)
     # At a bound the derivative is taken a step inside: the model is not called beyond it.
     center = np.clip(center, low + steps, high - steps)
     lattice = np.concatenate([np.diag(f * steps) for f in (1.0, -1.0, 0.5, -0.5)])

@@ -11,7 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel
-from twoaxis.parameters import Center, Parameter, center_of, checked_parameters
+from twoaxis.parameters import (
+    Center,
+    Parameter,
+    center_of,
+    checked_parameters,
+    coordinate_box,
+)
 from twoaxis.resolution.design import Design, Noise, checked_layouts, real_array
 
 FloatArray = NDArray[np.float64]
@@ -47,8 +53,7 @@ class Setup:
     @property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Lower and upper coordinate bounds, each of shape (d,)."""
-        low, high = np.array([p.coordinate_bounds for p in self.parameters.values()]).T
-        return low, high
+        return coordinate_box(self.parameters)
 
     @property
     def unit_noise(self) -> Noise:
