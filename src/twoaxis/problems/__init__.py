@@ -6,6 +6,7 @@ import difflib
 
 from twoaxis.errors import InputError
 from twoaxis.problems.allen_cahn import ALLEN_CAHN
+from twoaxis.problems.ansatz import Ansatz, InputMap, compose
 from twoaxis.problems.buckley_leverett import BUCKLEY_LEVERETT
 from twoaxis.problems.burgers import BURGERS
 from twoaxis.problems.darcy import DARCY
@@ -33,12 +34,15 @@ __all__ = [
     "DARCY",
     "PROBLEMS",
     "SCALAR_BENCHMARKS",
+    "Ansatz",
     "EvolutionProblem",
     "FixedEnds",
+    "InputMap",
     "ObservationPlan",
     "Problem",
     "SteadyProblem",
     "ZeroFlux",
+    "compose",
     "get_problem",
     "truth_of",
 ]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from twoaxis.parameters import Parameter
+from twoaxis.problems.ansatz import Ansatz
 from twoaxis.problems.problem import (
     EvolutionProblem,
     FixedEnds,
@@ -38,6 +39,25 @@ def initial(x: FloatArray) -> FloatArray:
     return -np.sin(np.pi * x)
 
 
+def lift(points: FloatArray) -> dict[str, FloatArray]:
+    """``-sin(pi x)`` at all times: the initial field is zero at both ends already."""
+    x = points[:, 0]
+    u = initial(x)
+    return {
+        "u": u,
+        "u_t": np.zeros_like(x),
+        "u_x": -np.pi * np.cos(np.pi * x),
+        "u_xx": -(np.pi**2) * u,
+    }
+
+
+def factor(points: FloatArray) -> dict[str, FloatArray]:
+    """``t (1 - x^2)``."""
+    x, t = points[:, 0], points[:, 1]
+    across = 1 - x**2
+    return {"u": t * across, "u_t": across, "u_x": -2 * t * x, "u_xx": -2 * t}
+
+
 BURGERS = EvolutionProblem(
     name="burgers",
     title="Burgers",
@@ -49,4 +69,5 @@ BURGERS = EvolutionProblem(
     initial=initial,
     ends=FixedEnds(left=0.0, right=0.0),
     observed=ObservationPlan(sites=200, noise_fraction=0.3, layouts=(8, 9, 10, 11)),
+    ansatz=Ansatz(lift, factor),
 )

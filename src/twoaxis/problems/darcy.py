@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from twoaxis.parameters import Parameter
+from twoaxis.problems.ansatz import Ansatz
 from twoaxis.problems.problem import FloatArray, ObservationPlan, SteadyProblem
 
 TRUTH = {"lambda_0": 0.15, "lambda_1": 0.85}
@@ -86,6 +87,24 @@ def residual(
     return -k * (u_xx + u_yy + lambda_1 * (mode_x * u_x + mode_y * u_y)) - source
 
 
+def lift(points: FloatArray) -> dict[str, FloatArray]:
+    """Zero, as the boundary values are."""
+    return {key: np.zeros(len(points)) for key in ("u", "u_x", "u_y", "u_xx", "u_yy")}
+
+
+def factor(points: FloatArray) -> dict[str, FloatArray]:
+    """``16 x (1 - x) y (1 - y)``: one in the middle of the square."""
+    x, y = points[:, 0], points[:, 1]
+    across, along = 4 * x * (1 - x), 4 * y * (1 - y)
+    return {
+        "u": across * along,
+        "u_x": 4 * (1 - 2 * x) * along,
+        "u_y": across * 4 * (1 - 2 * y),
+        "u_xx": -8 * along,
+        "u_yy": -8 * across,
+    }
+
+
 DARCY = SteadyProblem(
     name="darcy",
     title="Darcy",
@@ -101,4 +120,5 @@ DARCY = SteadyProblem(
     source=source,
     permeability=permeability,
     observed=ObservationPlan(sites=256, noise_fraction=0.05, layouts=(10, 11, 12, 13)),
+    ansatz=Ansatz(lift, factor),
 )

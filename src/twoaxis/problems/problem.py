@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
+from twoaxis.problems.ansatz import Ansatz
 
 FloatArray = NDArray[np.float64]
 
@@ -97,6 +98,8 @@ class EvolutionProblem:
         The boundary conditions.
     observed : ObservationPlan
         The published observation protocol.
+    ansatz : Ansatz, optional
+        A field that meets the initial and boundary conditions whatever a network returns.
     """
 
     name: str
@@ -110,6 +113,7 @@ class EvolutionProblem:
     ends: FixedEnds | ZeroFlux
     observed: ObservationPlan
     derivatives: tuple[str, ...] = ("u", "u_t", "u_x", "u_xx")
+    ansatz: Ansatz | None = None
 
     def coefficients(self, points: FloatArray) -> dict[str, FloatArray]:  # noqa: ARG002
         """Return the known functions of position that the residual needs: none here."""
@@ -122,7 +126,7 @@ class SteadyProblem:
 
     Parameters
     ----------
-    name, title, equation, parameters, domain, residual, observed
+    name, title, equation, parameters, domain, residual, observed, ansatz
         As for `EvolutionProblem`.
     coefficients : callable
         ``coefficients(points)``: the known functions of position that the residual
@@ -148,6 +152,7 @@ class SteadyProblem:
     permeability: Callable[..., FloatArray]
     observed: ObservationPlan
     derivatives: tuple[str, ...] = ("u", "u_x", "u_y", "u_xx", "u_yy")
+    ansatz: Ansatz | None = None
 
 
 Problem = EvolutionProblem | SteadyProblem

@@ -1,0 +1,160 @@
+r"""Fields that meet a problem's conditions whatever a network returns.
+
+.. math:: u(z) = g(z) + \varphi(z)\,N(s(z)).
+
+The lift :math:`g` has the initial and boundary values, and the factor :math:`\varphi`
+vanishes where they are given, so the network :math:`N` cannot spoil them. Where a slope is
+given instead of a value, the network reads its coordinate through a map :math:`s` whose own
+slope vanishes there.
+
+All three are known functions of position. They are evaluated once, in float64, at points
+that stay fixed; what remains for each step of a training is `compose`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoaxis.errors import InputError
+
+FloatArray = NDArray[np.float64]
+
+# exp(-z^2) and erfc(z) are exactly zero in float64 there, and z^2 is far from overflow.
+FAR = 40.0
+
+
+class InputMap(NamedTuple):
+    """Inputs of a network at N points: each coordinate through a map of its own.
+
+    Attributes
+    ----------
+    values : array, shape (N, k)
+        ``s_i(z_i)``: the inputs, as many as there are coordinates.
+    first, second : array, shape (N, k)
+        ``ds_i/dz_i`` and ``d^2 s_i/dz_i^2``. The chain rule turns a network's derivatives
+        by its inputs into those by the coordinates: ``N_a = N_i first`` and
+        ``N_aa = N_ii first^2 + N_i second``.
+    """
+
+    values: FloatArray
+    first: FloatArray
+    second: FloatArray
+
+
+def identity(points: FloatArray) -> InputMap:
+    """Return the coordinates themselves as inputs.
+
+    Parameters
+    ----------
+    points : array, shape (N, k)
+    """
+    return InputMap(points, np.ones_like(points), np.zeros_like(points))
+
+
+@dataclass(frozen=True)
+class Ansatz:
+    """A field ``u = lift + factor * network(inputs)`` that meets a problem's conditions.
+
+    Parameters
+    ----------
+    lift, factor : callable
+        ``lift(points)``, points of shape (N, 2) with the columns of the problem's domain:
+        arrays of length N under the problem's names for a field and its derivatives, such
+        as ``"u"``, ``"u_t"``, ``"u_x"`` and ``"u_xx"``.
+    inputs : callable
+        ``inputs(points)``: what the network reads at those points. The coordinates
+        themselves unless said otherwise.
+
+    Examples
+    --------
+    >>> from twoaxis.problems import BURGERS
+    >>> points = np.array([[0.5, 0.0], [1.0, 0.3]])
+    >>> anything = {"u": np.array([7.0, -4.0])}
+    >>> u = compose(anything, BURGERS.ansatz.lift(points), BURGERS.ansatz.factor(points))["u"]
+    >>> bool(np.allclose(u, [-1, 0]))  # -sin(pi/2) at the start, zero at the end
+    True
+    """
+
+    lift: Callable[[FloatArray], dict[str, FloatArray]]
+    factor: Callable[[FloatArray], dict[str, FloatArray]]
+    inputs: Callable[[FloatArray], InputMap] = identity
+
+
+def compose(
+    network: Mapping[str, Any], lift: Mapping[str, Any], factor: Mapping[str, Any]
+) -> dict[str, Any]:
+    r"""Return the derivatives of ``g + phi N`` from those of its parts.
+
+    .. math::
+        u_a = g_a + \varphi_a N + \varphi N_a, \qquad
+        u_{aa} = g_{aa} + \varphi_{aa} N + 2\varphi_a N_a + \varphi N_{aa}.
+
+    Arithmetic alone: NumPy, JAX and PyTorch arrays pass through, in any precision.
+
+    Parameters
+    ----------
+    network : mapping of str to array
+        ``N`` and its derivatives by the *coordinates*, under the names that the field's
+        have: ``"u"``, ``"u_x"``, ``"u_xx"``. What is wanted of the field, and no more, is
+        what is given here; a derivative needs all those below it.
+    lift, factor : mapping of str to array
+        ``g`` and ``phi`` likewise. Entries that the network has not are passed over.
+    """
+    return {key: _product_rule(key, network, lift, factor) for key in network}
+
+
+def _product_rule(
+    key: str, network: Mapping[str, Any], lift: Mapping[str, Any], factor: Mapping[str, Any]
+) -> Any:
+    """Sum over all ways to hand each differentiation of `key` to the factor or the network."""
+    name, _, axes = key.partition("_")
+    total = _entry(lift, key, "lift", key)
+    for to_factor in product((True, False), repeat=len(axes)):
+        shares = {True: "", False: ""}
+        for axis, share in zip(axes, to_factor, strict=True):
+            shares[share] += axis
+        phi, n = (f"{name}_{share}" if share else name for share in shares.values())
+        total = total + _entry(factor, phi, "factor", key) * _entry(network, n, "network", key)
+    return total
+
+
+def _entry(part: Mapping[str, Any], key: str, which: str, wanted: str) -> Any:
+    if key not in part:
+        raise InputError(
+            f'the {which}\'s "{key}", which "{wanted}" of the field needs',
+            ", ".join(f'"{known}"' for known in part) or "none",
+            f'add "{key}" to the {which}',
+        )
+    return part[key]
+
+
+class Similarity(NamedTuple):
+    """The variable of a layer that heat conduction widens, and the layer's width."""
+
+    z: FloatArray
+    width: FloatArray
+
+
+def similarity(distance: FloatArray, t: FloatArray, diffusion: float) -> Similarity:
+    """Return ``z = distance / width`` with ``width = sqrt(4 diffusion t)``.
+
+    At ``t = 0`` the layer has no width. There ``z`` is so large that ``exp(-z^2)`` and
+    ``erfc(|z|)`` are exactly zero, with the sign of the distance and plus for zero, beside
+    a width of one: formulas in both need no case of their own, and every derivative in
+    which ``exp(-z^2)`` is a factor is zero.
+    """
+    if (t < 0).any():
+        raise InputError(
+            "times of zero and later", f"t = {t.min():g}", "move the points into the domain"
+        )
+    # The product of roots is positive even where the root of the product would underflow.
+    width = np.where(t > 0, np.sqrt(4 * diffusion) * np.sqrt(t), 1.0)
+    start = np.where(distance < 0, -FAR, FAR)
+    z = np.where(t > 0, np.clip(distance / width, -FAR, FAR), start)
+    return Similarity(z, width)
