@@ -50,6 +50,11 @@ class FrozenResidual:
         parameters, shape (N, d), where they are known.
     residual_at : callable, optional
         ``residual_at(points, **parameters)``: the residual at any other points.
+    field : array, shape (N,), optional
+        Values of the learned field at the points, for pictures alone; with points for each
+        equation, joined in the same order.
+    field_name : str
+        What pictures call the field.
     """
 
     residual: Callable[..., Any]
@@ -58,6 +63,8 @@ class FrozenResidual:
     view: View | None = None
     jacobian: Callable[..., Any] | None = None
     residual_at: Callable[..., Any] | None = None
+    field: Any = None
+    field_name: str = "u"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", checked_parameters(self.parameters))
@@ -71,6 +78,8 @@ class FrozenResidual:
                     type(given).__name__,
                     "pass a callable, or leave it out",
                 )
+        if self.field is not None:
+            object.__setattr__(self, "field", _checked_field(self.field, self.points))
 
     @property
     def names(self) -> list[str]:
@@ -150,6 +159,7 @@ class FrozenResidual:
             points=where,
             residual=lambda **values: function(where, **values),
             jacobian=None,
+            field=None,
         )
 
 
@@ -205,6 +215,27 @@ def _points_array(points: Any) -> FloatArray:
             "stack the coordinates as columns, as in numpy.column_stack([x, t])",
         )
     return array
+
+
+def _checked_field(field: Any, points: Any) -> FloatArray:
+    """Return the field as a float vector with a value for each point."""
+    count = sum(map(len, points)) if isinstance(points, tuple) else len(points)
+    if hasattr(field, "detach"):
+        field = field.detach().cpu()
+    try:
+        array = np.asarray(field)
+    except (TypeError, ValueError):
+        array = np.asarray(None)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    finite = array.dtype.kind in "iuf" and np.isfinite(array).all()
+    if array.shape != (count,) or not finite:
+        raise InputError(
+            f"the field as {count} finite numbers, one for each point",
+            f"an array of {array.dtype} with shape {array.shape}",
+            "evaluate the field at exactly these points, or leave it out",
+        )
+    return array.astype(float)
 
 
 def _as_vector(part: Any, at: str) -> FloatArray:

@@ -28,6 +28,7 @@ from twoaxis.resolution.design import Design, Noise, checked_noise
 from twoaxis.resolution.direct_fit import build_direct
 from twoaxis.resolution.estimator import Estimator, Fits, gauss_newton_step
 from twoaxis.resolution.fisher import Information, information
+from twoaxis.resolution.live import LiveModel
 from twoaxis.resolution.messages import collect_messages
 from twoaxis.resolution.result import Resolution
 from twoaxis.resolution.sensitivity import Sensitivities, sensitivities
@@ -138,7 +139,8 @@ def resolve(
     if declared is None and observed is not None:
         scale = estimate_noise(estimator, setup.designs(setup.unit_noise), observed)
         declared = Noise(np.full(setup.model.size, scale))
-    designs = setup.designs(declared or setup.unit_noise)
+    known = declared or setup.unit_noise
+    designs = setup.designs(known)
     facts = _information(setup, derivative, designs)
     fits, newton = _fit_replicas(setup, estimator, designs, draws, progress)
     real = (
@@ -177,7 +179,8 @@ def resolve(
             "messages": "\n".join(messages),
         },
     )
-    return Resolution(assemble(findings))
+    live = LiveModel(setup, estimator, designs, known, positions, noise is not None, observed)
+    return Resolution(assemble(findings), live)
 
 
 def _check_settings(

@@ -6,7 +6,7 @@ import os
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,9 @@ from twoaxis.statistics import (
     weighted_mean,
     weighted_quantile,
 )
+
+if TYPE_CHECKING:
+    from twoaxis.resolution.live import LiveModel
 
 DATA_TITLE = "Matched fit to the data"
 
@@ -42,10 +45,18 @@ class Resolution:
     Attributes
     ----------
     data : xarray.Dataset
+    live : LiveModel or None
+        The forward model and the noise, for data that come later; never saved, so that a
+        resolution from a file or from another process has none.
     """
 
-    def __init__(self, data: xr.Dataset) -> None:
+    def __init__(self, data: xr.Dataset, live: LiveModel | None = None) -> None:
         self.data = data
+        self.live = live
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Forward models are the user's code, which need not survive the way to another process.
+        return {"data": self.data, "live": None}
 
     def _of_parameters(self, variable: str) -> xr.DataArray:
         array = self.data[variable]
