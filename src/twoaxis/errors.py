@@ -35,3 +35,7 @@ class MisfitWarning(UserWarning):
 
 class AccuracyWarning(UserWarning):
     """A numerical check of the library's own did not reach its stated accuracy."""
+
+
+class WorkerError(RuntimeError):
+    """A worker process ended before its work was done."""

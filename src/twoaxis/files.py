@@ -44,6 +44,24 @@ def ensure_writable(path: str | os.PathLike[str]) -> Path:
     return path
 
 
+def ensure_directory(path: str | os.PathLike[str]) -> Path:
+    """Return `path` as a directory in which files can be written, created where it is missing."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError("the path of a directory", repr(path), "pass a directory name")
+    try:
+        directory = Path(path).resolve()
+        directory.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InputError(
+            "a directory that exists or can be made",
+            f"{str(path)!r} ({reason})",
+            "choose a path that you may write to",
+        ) from error
+    ensure_writable(directory / "probe")
+    return directory
+
+
 def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -> Path:
     """Call ``write(temporary)`` and move the temporary file to `path` when it is complete.
 

@@ -44,6 +44,8 @@ class Dataset:
         Standard deviation of the noise.
     provenance : str
         How the dataset was made, enough to make it again.
+    label : str
+        A short name for tables and file names.
     """
 
     problem: str
@@ -52,6 +54,7 @@ class Dataset:
     values: FloatArray
     noise_scale: float
     provenance: str
+    label: str = "own"
 
 
 def layout(problem: str | Problem, seed: int) -> IndexArray:
@@ -83,7 +86,8 @@ def published_dataset(problem: str | Problem, seed: int) -> Dataset:
     problem = get_problem(problem)
     sites, generator = _layout_generator(problem, seed)
     noise = generator.randn(len(sites))
-    return _dataset(problem, sites, noise, f"RandomState({seed}): layout, then noise")
+    made = f"RandomState({seed}): layout, then noise"
+    return _dataset(problem, sites, noise, made, str(seed))
 
 
 def fresh_dataset(
@@ -100,13 +104,17 @@ def fresh_dataset(
     noise = standard_noise(noise_seed(problem, seed), replica + 1, len(sites))[replica]
     stream = noise_seed(problem, seed)
     made = f"layout RandomState({layout}); noise default_rng({stream}), replica {replica}"
-    return _dataset(problem, sites, noise, made)
+    label = f"{layout}r{replica}" + (f"n{seed}" if seed != FRESH_NOISE_SEED else "")
+    return _dataset(problem, sites, noise, made, label)
 
 
-def _dataset(problem: Problem, sites: IndexArray, noise: FloatArray, made: str) -> Dataset:
+def _dataset(
+    problem: Problem, sites: IndexArray, noise: FloatArray, made: str, label: str
+) -> Dataset:
     solver, scale = get_solver(problem), noise_scale(problem)
     clean = solver.true_field().ravel()[sites]
-    return Dataset(problem.name, sites, solver.points(sites), clean + scale * noise, scale, made)
+    values = clean + scale * noise
+    return Dataset(problem.name, sites, solver.points(sites), values, scale, made, label)
 
 
 def _layout_generator(problem: Problem, seed: int) -> tuple[IndexArray, np.random.RandomState]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -15,7 +16,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-Advance = Callable[[int], None]
+
+class Advance(Protocol):
+    """Moves a bar on."""
+
+    def __call__(self, steps: int, note: str = "") -> None:
+        """Move it on by `steps`, and say in a few words how the work stands."""
+        ...
 
 
 @contextmanager
@@ -38,8 +45,13 @@ def progress_bar(description: str, total: int | None, show: bool = True) -> Iter
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
     )
     quiet = not (show and console.is_terminal)
     with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
-        task = progress.add_task(description, total=total)
-        yield lambda steps: progress.advance(task, steps)
+        task = progress.add_task(description, total=total, note="")
+
+        def advance(steps: int, note: str = "") -> None:
+            progress.update(task, advance=steps, note=note)
+
+        yield advance

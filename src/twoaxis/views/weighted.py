@@ -45,6 +45,9 @@ class Weighted(View):
         weights.flags.writeable = False
         object.__setattr__(self, "loss_weights", weights)
 
+    def __repr__(self) -> str:
+        return f"Weighted(loss_weights=<{len(checked_weights('loss_weights', self.loss_weights))}>)"
+
     def bind(self, points: ArrayLike) -> BoundView:
         """Return the operator on residual vectors at these points, (N, k) or (N,)."""
         weights = checked_weights("loss_weights", self.loss_weights)

@@ -1,0 +1,28 @@
+"""The batched training engine: many independent inverse PINNs at once, in JAX."""
+
+from __future__ import annotations
+
+from twoaxis.training import methods
+from twoaxis.training.methods import METHODS, get_method
+from twoaxis.training.network import Network
+from twoaxis.training.run import Run, Runs, Snapshot
+from twoaxis.training.settings import RunSpec, Settings
+from twoaxis.training.storage import load_run, load_runs, save_run
+from twoaxis.training.train import train, train_specs
+
+__all__ = [
+    "METHODS",
+    "Network",
+    "Run",
+    "RunSpec",
+    "Runs",
+    "Settings",
+    "Snapshot",
+    "get_method",
+    "load_run",
+    "load_runs",
+    "methods",
+    "save_run",
+    "train",
+    "train_specs",
+]

@@ -1,0 +1,80 @@
+"""Which backend a job gets when nobody chose one."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+import jax
+
+from twoaxis.errors import InputError
+from twoaxis.training.backends.backend import Backend
+from twoaxis.training.backends.in_process import InProcess
+from twoaxis.training.backends.workers import Workers
+from twoaxis.training.settings import Settings
+
+Device = Literal["auto", "cpu", "gpu"]
+
+# Multiply-adds below which starting workers (seconds each) costs more than it saves.
+WORTH_WORKERS = 2e12
+
+
+def choose_backend(
+    settings: Settings,
+    runs: int,
+    device: Device = "auto",
+    workers: int | None = None,
+    batch: int | None = None,
+) -> Backend:
+    """Return a GPU where there is one, else workers for several long runs, else this process.
+
+    Parameters
+    ----------
+    settings : Settings
+    runs : int
+        How many there are.
+    device : {"auto", "cpu", "gpu"}
+    workers : int, optional
+        Worker processes on a CPU; 0 keeps the training in this process.
+    batch : int, optional
+        Runs side by side in one program, in this process.
+    """
+    if device not in ("auto", "cpu", "gpu"):
+        raise InputError('device "auto", "cpu" or "gpu"', repr(device), "choose one of them")
+    for name, value, least in (("workers", workers, 0), ("batch", batch, 1)):
+        if value is not None and not (isinstance(value, int) and value >= least):
+            raise InputError(
+                f"a whole number of at least {least} as {name}", f"{name}={value!r}", "change it"
+            )
+    gpu = _first("gpu") if device != "cpu" else None
+    if device == "gpu" and gpu is None:
+        raise InputError(
+            "a GPU that JAX can use",
+            f"the devices {', '.join(d.platform for d in jax.devices())}",
+            'install JAX for your GPU, or pass device="cpu"',
+        )
+    if gpu is not None:
+        return InProcess(gpu, batch)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if workers is None:
+        worth = runs > 1 and batch is None and _work(settings) * runs > WORTH_WORKERS
+        workers = min(cores or 1, runs) if worth else 0
+    if workers > 1 and runs > 1:
+        return Workers(min(workers, runs))
+    cpu = _first("cpu")
+    assert cpu is not None  # JAX always has one
+    return InProcess(cpu, batch)
+
+
+def _first(platform: str) -> jax.Device | None:
+    try:
+        return jax.devices(platform)[0]
+    except RuntimeError:
+        return None
+
+
+def _work(settings: Settings) -> float:
+    """Return about how many multiply-adds the products of one run take."""
+    hidden = settings.network.width**2 * max(settings.network.depth - 1, 1)
+    columns = settings.residual_points * len(settings.problem.derivatives)
+    return 3.0 * hidden * columns * settings.steps

@@ -1,0 +1,118 @@
+"""Training in this process: the runs of a batch side by side under ``vmap``."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, final
+
+import jax
+import numpy as np
+
+from twoaxis.training.program import build_advance
+from twoaxis.training.settings import Settings
+
+Tree = Any
+
+# Arrays of (width, points) that one layer leaves for the backward pass, for each coefficient of
+# the Taylor series; measured from the peak memory of compiled programs, rounded up.
+ARRAYS_PER_COEFFICIENT = 8
+# Share of the memory that a batch may take.
+SHARE = 0.6
+
+
+@final
+@dataclass(frozen=True)
+class InProcess:
+    """One JAX device, all its cores.
+
+    Parameters
+    ----------
+    device : jax.Device
+    batch : int, optional
+        Runs side by side; without it, one on a CPU, where a second run only competes for the
+        cache, and as many as fit into memory elsewhere.
+    """
+
+    device: jax.Device
+    batch: int | None = None
+
+    def describe(self) -> str:
+        """Return a few words for the terminal."""
+        return f"{self.device.platform} ({self.device.device_kind})"
+
+    @contextmanager
+    def session(self, settings: Settings, data: list[Tree]) -> Iterator[_Session]:
+        """Compile the program and put the data on the device."""
+        with jax.enable_x64(settings.precision == "float64"), jax.default_device(self.device):
+            yield _Session(settings, data, self.device, self._size(settings, data))
+
+    def _size(self, settings: Settings, data: list[Tree]) -> int:
+        if self.batch is not None:
+            most = self.batch
+        elif self.device.platform == "cpu":
+            most = 1
+        else:
+            most = max(1, int(SHARE * _memory(self.device) / run_bytes(settings, data[0])))
+        # Equal parts, so that one compilation serves all of them.
+        parts = math.ceil(len(data) / most)
+        return math.ceil(len(data) / parts)
+
+
+@final
+class _Session:
+    """A compiled program, and the data of the runs in parts of equal size on the device."""
+
+    def __init__(self, settings: Settings, data: list[Tree], device: jax.Device, size: int) -> None:
+        self._runs, self._size = len(data), size
+        self._parts = [
+            jax.device_put(stack([data[run] for run in part]), device) for part in self._indices()
+        ]
+        batched = jax.vmap(build_advance(settings), in_axes=(0, 0, None, None))
+        self._advance = jax.jit(batched, compiler_options=_options(device))
+
+    def _indices(self) -> list[list[int]]:
+        """Runs of each part; the last part is filled up with its own last run."""
+        starts = range(0, self._runs, self._size)
+        return [[min(s + i, self._runs - 1) for i in range(self._size)] for s in starts]
+
+    def advance(self, state: Tree, start: int, steps: int) -> Tree:
+        """Advance part after part."""
+        parts = []
+        for runs, data in zip(self._indices(), self._parts, strict=True):
+            chosen = jax.tree.map(lambda leaf, runs=runs: leaf[np.array(runs)], state)
+            done = self._advance(chosen, data, np.int32(start), np.int32(steps))
+            parts.append(jax.tree.map(np.asarray, done))
+        joined = jax.tree.map(lambda *leaves: np.concatenate(leaves)[: self._runs], *parts)
+        return joined
+
+
+def stack(trees: list[Tree]) -> Tree:
+    """Return trees of arrays as one tree with a leading axis of runs."""
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+
+
+def run_bytes(settings: Settings, data: Tree) -> int:
+    """Estimate the device memory of one run, activations and data together."""
+    coefficients = len(settings.problem.derivatives)
+    layer = settings.network.width * settings.residual_points * coefficients
+    itemsize = np.dtype(settings.precision).itemsize
+    activations = ARRAYS_PER_COEFFICIENT * settings.network.depth * layer * itemsize
+    return activations + int(sum(leaf.nbytes for leaf in jax.tree.leaves(data)))
+
+
+def _memory(device: jax.Device) -> int:
+    """Return the memory of the device, in bytes."""
+    statistics = device.memory_stats() or {}
+    if "bytes_limit" in statistics:
+        return int(statistics["bytes_limit"])
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _options(device: jax.Device) -> dict[str, bool] | None:
+    # Without it two processes may choose different products, and a resumed training would
+    # leave the path of the undisturbed one.
+    return {"xla_gpu_deterministic_ops": True} if device.platform == "gpu" else None

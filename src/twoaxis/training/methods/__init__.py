@@ -1,0 +1,70 @@
+"""The training methods of the study, one a file, and how to find one by name."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from twoaxis.errors import InputError
+from twoaxis.training.methods.gaussian_evidence import GaussianEvidence
+from twoaxis.training.methods.joint_adam import JointAdam
+from twoaxis.training.methods.patch_evidence import PatchEvidence
+from twoaxis.training.methods.pcgrad import PCGrad
+from twoaxis.training.methods.rba import RBA
+from twoaxis.training.methods.recipe import Method, Recipe
+from twoaxis.training.methods.sensitivity_selector import SensitivitySelector
+
+# Command-line names. The Gaussian method stands here twice, once for each rank of the study.
+METHODS: dict[str, Method] = {
+    "adam": JointAdam(),
+    "pcgrad": PCGrad(),
+    "rba": RBA(),
+    "patch": PatchEvidence(),
+    "gaussian-64": GaussianEvidence(rank=64),
+    "gaussian": GaussianEvidence(),
+    "selector": SensitivitySelector(),
+}
+
+__all__ = [
+    "METHODS",
+    "RBA",
+    "GaussianEvidence",
+    "JointAdam",
+    "Method",
+    "PCGrad",
+    "PatchEvidence",
+    "Recipe",
+    "SensitivitySelector",
+    "get_method",
+]
+
+
+def get_method(method: str | Method | Any) -> Method:
+    """Return the method with this name; a method passes through."""
+    if isinstance(method, str):
+        key = method.strip().lower().replace("_", "-").replace(" ", "-")
+        if key in METHODS:
+            return METHODS[key]
+        near = difflib.get_close_matches(key, METHODS, n=1, cutoff=0.4)
+        advice = f'did you mean "{near[0]}"?' if near else "choose one of those names"
+        raise InputError(f"one of the methods {', '.join(METHODS)}", repr(method), advice)
+    if isinstance(method, type):
+        raise InputError(
+            "a training method",
+            f"the class {method.__name__}",
+            f"make one of it, as in {method.__name__}()",
+        )
+    if not (hasattr(method, "name") and callable(getattr(method, "recipe", None))):
+        raise InputError(
+            "a training method: an object with a name and a recipe()",
+            type(method).__name__,
+            f"pass one of twoaxis.methods, or a name among {', '.join(METHODS)}",
+        )
+    if not isinstance(method.recipe(), Recipe):
+        raise InputError(
+            "recipe() to return a twoaxis.methods.Recipe",
+            type(method.recipe()).__name__,
+            "compose one of a view, a weight rule and a gradient rule",
+        )
+    found: Method = method
+    return found

@@ -1,0 +1,24 @@
+"""PCGrad: data and residual do not undo each other's progress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from twoaxis.training.methods.recipe import Recipe
+from twoaxis.training.rules import ProjectBoth
+
+
+@final
+@dataclass(frozen=True)
+class PCGrad:
+    """Pointwise residual, with projection of conflicting gradients of the network's weights."""
+
+    @property
+    def name(self) -> str:
+        """``pcgrad``."""
+        return "pcgrad"
+
+    def recipe(self) -> Recipe:
+        """Pointwise view, uniform weights, both gradients projected where they conflict."""
+        return Recipe(gradient=ProjectBoth())

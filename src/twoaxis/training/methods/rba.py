@@ -1,0 +1,36 @@
+"""RBA, residual-based attention: points with persistent residuals gain weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from twoaxis.training.methods.recipe import Recipe
+from twoaxis.training.rules import Attention
+
+
+@final
+@dataclass(frozen=True)
+class RBA:
+    """Pointwise residual under weights that follow its size.
+
+    The weights of the last evaluated loss are frozen with the field: the run's view is
+    ``M = diag(w^2) / N``.
+
+    Parameters
+    ----------
+    decay, increment : float
+        Of the weights; see `twoaxis.training.rules.Attention`.
+    """
+
+    decay: float = 0.999
+    increment: float = 0.001
+
+    @property
+    def name(self) -> str:
+        """``rba``."""
+        return "rba"
+
+    def recipe(self) -> Recipe:
+        """Pointwise view, attention weights, added gradients."""
+        return Recipe(weights=Attention(self.decay, self.increment))

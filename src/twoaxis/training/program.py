@@ -1,0 +1,170 @@
+"""One training step, and the loop around it: the same for every method, problem and network.
+
+The program of a batch is a pure function of arrays,
+
+    ``advance(state, data, start, steps) -> state``
+
+for one run, which a backend batches, spreads or exports as it likes. The state is a tree of
+arrays that holds all that changes: cut a training anywhere, store the state, go on, and the
+numbers are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from twoaxis.training.field import field_derivatives, field_value
+from twoaxis.training.form import loss_and_slope
+from twoaxis.training.rules import Moment
+from twoaxis.training.settings import RunSpec, Settings
+from twoaxis.training.setup import initial_network, starting_coordinates
+
+Tree = Any
+NOT_DIVERGED = -1
+
+
+def initial_state(settings: Settings, spec: RunSpec, data: Tree) -> Tree:
+    """Return the state of one run before its first step, in the settings' precision."""
+    layers = initial_network(settings, spec)
+    coordinates = starting_coordinates(dict(settings.problem.parameters), spec)
+    factor = data["form"].get("factor", np.empty((0, 0)))
+    weights = settings.method.recipe().weights.initial(settings.residual_points, len(factor))
+    layers, coordinates, weights = in_precision(settings, (layers, coordinates, weights))
+    optimiser = optax.adam(settings.learning_rate)
+    zero = np.zeros((), settings.precision)
+    state = {
+        "layers": layers,
+        "coordinates": coordinates,
+        "weights": weights,
+        "layers_adam": optimiser.init(layers),
+        "coordinates_adam": optimiser.init(coordinates),
+        "loss_data": zero,
+        "loss_residual": zero,
+        "diverged": np.asarray(NOT_DIVERGED, np.int32),
+    }
+    return jax.tree.map(np.asarray, state)
+
+
+def in_precision(settings: Settings, tree: Tree) -> Tree:
+    """Return the floating-point arrays of a tree in the precision of the training."""
+    return jax.tree.map(lambda a: np.asarray(a, settings.precision), tree)
+
+
+def build_advance(settings: Settings) -> Callable[[Tree, Tree, Any, Any], Tree]:
+    """Return ``advance(state, data, start, steps)`` for one run.
+
+    ``start`` counts the steps done before, ``steps`` those to do; both may be traced, so that
+    one compilation serves every cut of the work.
+    """
+    step = partial(_step, settings)
+
+    def advance(state: Tree, data: Tree, start: Any, steps: Any) -> Tree:
+        # Reduced-precision products bias the parameter: see the documentation of the engine.
+        with jax.default_matmul_precision("highest"):
+            return jax.lax.fori_loop(
+                start, start + steps, lambda number, current: step(current, data, number), state
+            )
+
+    return advance
+
+
+def _step(settings: Settings, state: Tree, data: Tree, number: jax.Array) -> Tree:
+    """Evaluate the loss, renew the weights, move the network and the parameters once."""
+    recipe = settings.method.recipe()
+    layers, coordinates = state["layers"], state["coordinates"]
+
+    residual, pull_back = jax.vjp(partial(_residual, settings, data), layers, coordinates)
+    moment = Moment(
+        residual=residual,
+        sensitivity=lambda: jax.jacfwd(partial(_residual, settings, data, layers))(coordinates),
+        modes=data["form"].get("factor"),
+        step=number,
+        steps=settings.steps,
+        warmup=settings.warmup_steps,
+    )
+    weights = recipe.weights.update(state["weights"], moment)
+    loss_residual, slope = loss_and_slope(data["form"], weights, residual)
+    by_layers, by_coordinates = pull_back(settings.physics_weight * slope)
+    loss_data, of_data = jax.value_and_grad(partial(_data_loss, settings, data))(layers)
+
+    optimiser = optax.adam(settings.learning_rate)
+    gradient = recipe.gradient.combine(of_data, by_layers)
+    change, layers_adam = optimiser.update(gradient, state["layers_adam"])
+    moved = {
+        "layers": optax.apply_updates(layers, change),
+        "layers_adam": layers_adam,
+        "weights": weights,
+        "loss_data": loss_data,
+        "loss_residual": loss_residual,
+        "diverged": state["diverged"],
+    }
+    moved |= _moved_coordinates(settings, optimiser, state, by_coordinates * data["free"], number)
+    return _kept_finite(state, moved, _physical(settings, moved["coordinates"]), number)
+
+
+def _physical(settings: Settings, coordinates: jax.Array) -> dict[str, jax.Array]:
+    """Return the physical parameters by name."""
+    return {
+        name: jnp.exp(q) if p.coordinate == "log" else q
+        for (name, p), q in zip(settings.problem.parameters.items(), coordinates, strict=True)
+    }
+
+
+def _residual(settings: Settings, data: Tree, layers: Tree, coordinates: jax.Array) -> jax.Array:
+    problem = settings.problem
+    found = field_derivatives(layers, data["residual"], settings.axes, problem.derivatives, jnp)
+    physical = _physical(settings, coordinates)
+    residual: jax.Array = problem.residual(**found, **data["coefficients"], **physical)
+    return residual
+
+
+def _data_loss(settings: Settings, data: Tree, layers: Tree) -> jax.Array:
+    """Mean squared misfit to the observations, and to boundary values where they are a term."""
+    loss = jnp.mean((field_value(layers, data["observed"], jnp) - data["values"]) ** 2)
+    if settings.has_boundary_term:
+        misfit = field_value(layers, data["boundary"], jnp) - data["boundary_values"]
+        loss = loss + settings.boundary_weight * jnp.mean(misfit**2)
+    return loss
+
+
+def _moved_coordinates(
+    settings: Settings,
+    optimiser: optax.GradientTransformation,
+    state: Tree,
+    gradient: jax.Array,
+    number: jax.Array,
+) -> dict[str, Tree]:
+    """Move the parameters by an Adam of their own, which sleeps through the warm-up."""
+    change, adam = optimiser.update(gradient, state["coordinates_adam"])
+    moved = {
+        "coordinates": optax.apply_updates(state["coordinates"], change),
+        "coordinates_adam": adam,
+    }
+    resting = {name: state[name] for name in moved}
+    awake = number >= settings.warmup_steps
+    chosen: dict[str, Tree] = jax.tree.map(
+        lambda new, old: jnp.where(awake, new, old), moved, resting
+    )
+    return chosen
+
+
+def _kept_finite(before: Tree, after: Tree, physical: Tree, number: jax.Array) -> Tree:
+    """Return the new state, or for a run that is no longer finite the last one that was.
+
+    The run keeps the number of the step that failed and rests from then on; nothing of it can
+    reach another run of the batch.
+    """
+    moved = (after["layers"], physical, after["loss_data"], after["loss_residual"])
+    finite = jnp.isfinite(sum(jnp.sum(leaf) for leaf in jax.tree.leaves(moved)))
+    going = finite & (before["diverged"] == NOT_DIVERGED)
+    kept = jax.tree.map(lambda new, old: jnp.where(going, new, old), after, before)
+    first = (before["diverged"] == NOT_DIVERGED) & ~finite
+    kept["diverged"] = jnp.where(first, number, before["diverged"]).astype(jnp.int32)
+    return kept

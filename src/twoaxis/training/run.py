@@ -1,0 +1,304 @@
+"""A trained run: a value that hands out all that a diagnosis needs of it.
+
+Nothing here needs JAX. The field that float32 training left is evaluated in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from twoaxis.errors import InputError
+from twoaxis.forward import get_solver
+from twoaxis.frozen import FrozenResidual
+from twoaxis.observations import Dataset
+from twoaxis.parameters import Parameter
+from twoaxis.problems import Problem
+from twoaxis.training.field import field_arrays, field_derivatives, field_value
+from twoaxis.training.network import Layers
+from twoaxis.training.settings import RunSpec, Settings
+from twoaxis.views import View
+
+FloatArray = NDArray[np.float64]
+
+FINISHED = "finished"
+# Points at a time when a field is evaluated on a grid: keeps the work inside the caches.
+CHUNK = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The state of a run after so many steps.
+
+    Attributes
+    ----------
+    step : int
+    layers : sequence of (weight, bias)
+    delivered : dict of str to float
+        The parameters at that step.
+    view : View
+        The training view, with the weights of the loss evaluated last.
+    """
+
+    step: int
+    layers: Layers
+    delivered: dict[str, float]
+    view: View
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One trained inverse PINN.
+
+    Attributes
+    ----------
+    key : str
+        A name derived from all that defines the run.
+    settings : Settings
+    spec : RunSpec
+        Dataset, seed and starting values.
+    points : array, shape (N, k)
+        The residual sites.
+    final : Snapshot
+        Network, parameters and frozen view at the end, or where a diverged run was last finite.
+    history : pandas.DataFrame
+        ``step``, ``loss``, ``loss_data``, ``loss_residual`` and every parameter.
+    status : str
+        ``"finished"``, or a sentence.
+    snapshots : tuple of Snapshot
+        Along the training, where they were asked for.
+    """
+
+    key: str
+    settings: Settings
+    spec: RunSpec
+    points: FloatArray
+    final: Snapshot
+    history: pd.DataFrame
+    status: str
+    snapshots: tuple[Snapshot, ...] = ()
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that was solved."""
+        return self.settings.problem
+
+    @property
+    def dataset(self) -> Dataset:
+        """The observations."""
+        return self.spec.dataset
+
+    @property
+    def seed(self) -> int:
+        """Seed of the initialisation and of the residual sites."""
+        return self.spec.seed
+
+    @property
+    def delivered(self) -> dict[str, float]:
+        """The parameters that training returned, by name."""
+        return self.final.delivered
+
+    @property
+    def view(self) -> View:
+        """The view of the training, with the weights of the last evaluated loss."""
+        return self.final.view
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps were done and stayed finite."""
+        return self.status == FINISHED
+
+    @cached_property
+    def error_percent(self) -> dict[str, float]:
+        """Signed deviation of the delivered parameters from the truth, where that is known."""
+        return {
+            name: float(p.percent(self.delivered[name], center=p.truth))
+            for name, p in self.problem.parameters.items()
+            if p.truth is not None
+        }
+
+    def residual(self, **parameters: Any) -> FloatArray:
+        """Return the residual of the final field at the residual sites, float64, shape (N,)."""
+        found: FloatArray = self.problem.residual(
+            **self._derivatives, **self.problem.coefficients(self.points), **parameters
+        )
+        return found
+
+    def field(self, points: ArrayLike) -> FloatArray:
+        """Return the final field at `points` (N, k), float64, shape (N,)."""
+        return _field(self.settings, self.final.layers, _checked(self.settings, points))
+
+    def field_error(self) -> float:
+        """Return the relative L2 error of the field over the whole fine grid."""
+        solver = get_solver(self.problem)
+        truth = solver.true_field().ravel()
+        found = self.field(solver.points(np.arange(truth.size)))
+        return float(np.linalg.norm(found - truth) / np.linalg.norm(truth))
+
+    @cached_property
+    def frozen(self) -> FrozenResidual:
+        """The frozen residual: what every function of axis 2 takes."""
+        return self._freeze(self.final)
+
+    def follow(self) -> list[tuple[int, FrozenResidual]]:
+        """Return the frozen residual at every snapshot, with its step, in order."""
+        return [(snapshot.step, self._freeze(snapshot)) for snapshot in self.snapshots]
+
+    @cached_property
+    def _derivatives(self) -> dict[str, FloatArray]:
+        return _derivatives(self.settings, self.final.layers, self.points)
+
+    def _freeze(self, snapshot: Snapshot) -> FrozenResidual:
+        problem, settings = self.problem, self.settings
+        known = problem.coefficients(self.points)
+        final = snapshot is self.final
+        here = self._derivatives if final else _derivatives(settings, snapshot.layers, self.points)
+
+        def residual(**parameters: Any) -> Any:
+            return problem.residual(**here, **known, **parameters)
+
+        def jacobian(**parameters: Any) -> FloatArray:
+            return _complex_step(residual, parameters)
+
+        def residual_at(points: ArrayLike, **parameters: Any) -> Any:
+            where = _checked(settings, points)
+            there = _derivatives(settings, snapshot.layers, where)
+            return problem.residual(**there, **problem.coefficients(where), **parameters)
+
+        return FrozenResidual(
+            residual,
+            _with_delivered(problem, snapshot.delivered),
+            self.points,
+            view=snapshot.view,
+            jacobian=jacobian,
+            residual_at=residual_at,
+        )
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value:.6g}" for name, value in self.delivered.items())
+        return f"<Run {self.key}: {values}; {self.status}>"
+
+
+class Runs(Sequence[Run]):
+    """Trained runs, in the order in which they were asked for."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._runs = tuple(runs)
+
+    @overload
+    def __getitem__(self, index: int) -> Run: ...
+    @overload
+    def __getitem__(self, index: slice) -> Runs: ...
+    def __getitem__(self, index: int | slice) -> Run | Runs:
+        """Return a run, or several."""
+        return Runs(self._runs[index]) if isinstance(index, slice) else self._runs[index]
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs)
+
+    def __repr__(self) -> str:
+        unfinished = sum(not run.finished for run in self)
+        return f"<{len(self)} runs, {unfinished} of them not finished>"
+
+    def to_dataframe(self, field_error: bool = False) -> pd.DataFrame:
+        """Return a row for each run: what it was, what it delivered, and its status.
+
+        Parameters
+        ----------
+        field_error : bool
+            Add the relative L2 error of the field, which takes about a second a run.
+        """
+        rows = []
+        for run in self:
+            last: Any = run.history.iloc[-1] if len(run.history) else {}
+            row: dict[str, Any] = {
+                "key": run.key,
+                "problem": run.problem.name,
+                "method": run.settings.method.name,
+                "dataset": run.dataset.label,
+                "seed": run.seed,
+                "steps": run.final.step,
+                "loss_data": last.get("loss_data", np.nan),
+                "loss_residual": last.get("loss_residual", np.nan),
+                **run.delivered,
+            }
+            row |= {f"{name}_error_percent": error for name, error in run.error_percent.items()}
+            if field_error:
+                row["field_error"] = run.field_error()
+            rows.append(row | {"status": run.status})
+        return pd.DataFrame(rows)
+
+
+def _derivatives(settings: Settings, layers: Layers, points: FloatArray) -> dict[str, FloatArray]:
+    """Return the field and its derivatives in float64, as arrays that nobody can change."""
+    arrays = field_arrays(settings.problem, settings.conditions, points)
+    found = field_derivatives(_double(layers), arrays, settings.axes, _names(settings), np)
+    for array in found.values():
+        array.flags.writeable = False
+    return found
+
+
+def _names(settings: Settings) -> tuple[str, ...]:
+    return settings.problem.derivatives
+
+
+def _field(settings: Settings, layers: Layers, points: FloatArray) -> FloatArray:
+    parts = [points[start : start + CHUNK] for start in range(0, len(points), CHUNK)]
+    return np.concatenate(
+        [
+            field_value(
+                _double(layers), field_arrays(settings.problem, settings.conditions, part), np
+            )
+            for part in parts
+        ]
+    )
+
+
+def _double(layers: Layers) -> list[tuple[FloatArray, FloatArray]]:
+    return [(np.asarray(w, dtype=float), np.asarray(b, dtype=float)) for w, b in layers]
+
+
+def _complex_step(residual: Any, parameters: dict[str, Any]) -> FloatArray:
+    """Differentiate by the physical parameters, exactly to rounding, shape (N, d).
+
+    A residual is arithmetic, so it may be evaluated a tiny imaginary step beside the parameter:
+    nothing is subtracted and no digit is lost.
+    """
+    tiny = 1e-30
+    columns = [
+        np.imag(residual(**{**parameters, name: complex(value, tiny)})) / tiny
+        for name, value in parameters.items()
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _with_delivered(problem: Problem, delivered: dict[str, float]) -> dict[str, Parameter]:
+    """Return the problem's parameters with what came back; bounds are widened to hold it."""
+    found = {}
+    for name, parameter in problem.parameters.items():
+        low, high = parameter.bounds
+        value = delivered[name]
+        bounds = (min(low, value), max(high, value))
+        found[name] = replace(parameter, delivered=value, bounds=bounds)
+    return found
+
+
+def _checked(settings: Settings, points: ArrayLike) -> FloatArray:
+    array = np.asarray(points, dtype=float)
+    axes = settings.axes
+    if array.ndim != 2 or array.shape[1] != len(axes) or not np.isfinite(array).all():
+        raise InputError(
+            f"finite points with the columns {', '.join(axes)}",
+            f"an array of shape {array.shape}",
+            "stack the coordinates as columns, as in numpy.column_stack([x, t])",
+        )
+    return array

@@ -1,0 +1,210 @@
+"""What defines a training run: the settings that a batch shares, and what differs by run."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from twoaxis.errors import InputError
+from twoaxis.observations import Dataset
+from twoaxis.problems import EvolutionProblem, Problem
+from twoaxis.training.methods import Method
+from twoaxis.training.network import Network, derivative_orders
+
+Conditions = Literal["soft", "exact"]
+Precision = Literal["float32", "float64"]
+
+# Changes when the same settings would give other numbers, so that stored runs are told apart.
+PROTOCOL = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What all runs of a batch share.
+
+    Parameters
+    ----------
+    problem : Problem
+    method : Method
+    network : Network
+    steps : int
+        Adam steps.
+    conditions : {"soft", "exact"}
+        ``"exact"`` builds initial and boundary conditions into the field. ``"soft"`` leaves
+        them to the observations; steady problems get a boundary term.
+    precision : {"float32", "float64"}
+        Of the training. Diagnosis is always in float64.
+    learning_rate : float
+    physics_weight : float
+        Factor of the residual term beside the data term.
+    residual_points, boundary_points : int
+        Sites of the residual, and of the boundary term of a steady problem.
+    boundary_weight : float
+        Factor of the boundary term beside the data term, which it joins.
+    warmup : float
+        Share of the steps during which the parameters rest.
+    """
+
+    problem: Problem
+    method: Method
+    network: Network
+    steps: int
+    conditions: Conditions
+    precision: Precision
+    learning_rate: float
+    physics_weight: float
+    residual_points: int
+    boundary_points: int
+    boundary_weight: float
+    warmup: float
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "residual_points"):
+            _check_count(name, getattr(self, name), 1)
+        _check_count("boundary_points", self.boundary_points, 0)
+        for name in ("learning_rate", "physics_weight"):
+            _check_positive(name, getattr(self, name))
+        _check_positive("boundary_weight", self.boundary_weight, or_zero=True)
+        _check_choice("conditions", self.conditions, ("soft", "exact"))
+        _check_choice("precision", self.precision, ("float32", "float64"))
+        if not (isinstance(self.warmup, (int, float)) and 0 <= self.warmup < 1):
+            raise InputError(
+                "a warm-up from 0 to below 1, as a share of the steps",
+                f"warmup={self.warmup!r}",
+                "pass warmup=0.2 for the first fifth",
+            )
+        if not isinstance(self.network, Network):
+            raise InputError(
+                "a network", repr(self.network), "pass twoaxis.Network(width=64, depth=3)"
+            )
+        if self.conditions == "exact" and self.problem.ansatz is None:
+            raise InputError(
+                "a problem with an exact-condition ansatz",
+                f"{self.problem.name}, which has none",
+                'pass conditions="soft", or give the problem an ansatz',
+            )
+        derivative_orders(self.problem.derivatives, self.axes)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the coordinates, in the order of a point's columns."""
+        return tuple(self.problem.domain)
+
+    @property
+    def warmup_steps(self) -> int:
+        """The step at which the parameters begin to move."""
+        return round(self.warmup * self.steps)
+
+    @property
+    def has_boundary_term(self) -> bool:
+        """Whether the field is held to boundary values by a term of the loss."""
+        steady = not isinstance(self.problem, EvolutionProblem)
+        return steady and self.conditions == "soft" and self.boundary_points > 0
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that defines the numbers, as plain values."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        plain["problem"] = self.problem.name
+        plain["network"] = dataclasses.asdict(self.network)
+        plain["method"] = {"name": self.method.name, "options": method_options(self.method)}
+        return plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """What differs from run to run.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The observations.
+    seed : int
+        Of the initialisation and of the residual sites.
+    start : mapping of str to float
+        Physical values at which the parameters start.
+    fixed : frozenset of str
+        Parameters that keep their starting value.
+    """
+
+    dataset: Dataset
+    seed: int
+    start: Mapping[str, float]
+    fixed: frozenset[str] = field(default_factory=frozenset)
+
+    def __post_init__(self) -> None:
+        _check_count("seed", self.seed, 0)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what defines the run beside its settings, as plain values."""
+        values = np.ascontiguousarray(self.dataset.values)
+        sites = np.ascontiguousarray(self.dataset.coordinates)
+        return {
+            "dataset": self.dataset.label,
+            "provenance": self.dataset.provenance,
+            "observations": hashlib.sha256(values.tobytes() + sites.tobytes()).hexdigest(),
+            "seed": int(self.seed),
+            "start": {name: float(value) for name, value in self.start.items()},
+            "fixed": sorted(self.fixed),
+        }
+
+    def generator(self, stream: int) -> np.random.Generator:
+        """Return random stream number `stream` of this run: 0 network, 1 sites, 2 boundary.
+
+        Methods share the streams, so that runs of two methods with one seed and one dataset
+        start from the same network at the same sites.
+        """
+        own = zlib.crc32(f"{self.dataset.problem}|{self.dataset.provenance}".encode())
+        return np.random.default_rng([int(self.seed), own, stream])
+
+
+def run_key(settings: Settings, spec: RunSpec) -> str:
+    """Return a name that holds everything which defines the run, the last part as a hash.
+
+    >>> # burgers-rba-d8-s0-1c0a5b7e
+    """
+    defined = {"protocol": PROTOCOL, **settings.describe(), **spec.describe()}
+    text = json.dumps(defined, sort_keys=True, default=repr)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    label = f"d{spec.dataset.label}-s{spec.seed}"
+    return _safe(f"{settings.problem.name}-{settings.method.name}-{label}") + f"-{digest}"
+
+
+def method_options(method: Method) -> dict[str, Any]:
+    """Return the fields of a method; one that is no dataclass has none that we could name."""
+    if dataclasses.is_dataclass(method) and not isinstance(method, type):
+        return dataclasses.asdict(method)
+    return {}
+
+
+def _safe(text: str) -> str:
+    """Keep letters, digits, dots, dashes: a key becomes a file name."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "_" for c in text)[:120]
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not (whole and least <= value < 2**31):
+        raise InputError(
+            f"a whole number of at least {least} as {name}", f"{name}={value!r}", f"change {name}"
+        )
+
+
+def _check_positive(name: str, value: Any, or_zero: bool = False) -> None:
+    real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not (real and np.isfinite(value) and (value > 0 or (or_zero and value == 0))):
+        wanted = "not negative" if or_zero else "positive"
+        raise InputError(
+            f"a number that is {wanted} as {name}", f"{name}={value!r}", f"mend {name}"
+        )
+
+
+def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InputError(f"{name} among {', '.join(choices)}", repr(value), "choose one of them")

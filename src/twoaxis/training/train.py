@@ -1,0 +1,363 @@
+"""The front door of the engine: name a problem, a method, datasets and seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from twoaxis.errors import InputError, WorkerError
+from twoaxis.files import ensure_directory
+from twoaxis.observations import Dataset, published_dataset
+from twoaxis.problems import EvolutionProblem, Problem, get_problem
+from twoaxis.progress import progress_bar
+from twoaxis.training.backends import Device, choose_backend
+from twoaxis.training.checkpoint import checkpoint_path, load_checkpoint, save_checkpoint
+from twoaxis.training.job import Job, Progress
+from twoaxis.training.methods import Method, get_method
+from twoaxis.training.network import Network
+from twoaxis.training.run import Run, Runs
+from twoaxis.training.settings import Conditions, Precision, RunSpec, Settings, run_key
+from twoaxis.training.storage import load_run, save_run
+
+# The published protocol.
+STEPS = 5000
+LEARNING_RATE = 1e-3
+PHYSICS_WEIGHT = 2.0
+RESIDUAL_POINTS = {"evolution": 2000, "steady": 2048}
+BOUNDARY_POINTS = 512
+# Open in the study: the boundary term counts like the data.
+BOUNDARY_WEIGHT = 1.0
+
+CHECKPOINT_SECONDS = 20.0
+
+
+def train(
+    problem: str | Problem,
+    *,
+    method: str | Method = "rba",
+    datasets: int | Dataset | Iterable[int | Dataset] | None = None,
+    seeds: int | Iterable[int] = 0,
+    steps: int = STEPS,
+    network: Network | None = None,
+    conditions: Conditions = "soft",
+    precision: Precision = "float32",
+    learning_rate: float = LEARNING_RATE,
+    physics_weight: float = PHYSICS_WEIGHT,
+    residual_points: int | None = None,
+    boundary_points: int = BOUNDARY_POINTS,
+    boundary_weight: float = BOUNDARY_WEIGHT,
+    warmup: float | None = None,
+    start: Mapping[str, float] | None = None,
+    fixed: Mapping[str, float] | None = None,
+    snapshots: int | Sequence[int] = 0,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    device: Device = "auto",
+    workers: int | None = None,
+    batch: int | None = None,
+    progress: bool = True,
+) -> Runs:
+    """Train inverse PINNs, one for every dataset and seed, together.
+
+    The loss is the mean squared misfit of the field to the observations plus `physics_weight`
+    times the residual term of the method.
+
+    Parameters
+    ----------
+    problem : str or Problem
+    method : str or Method
+        A name (``"rba"``, ``"pcgrad"``, ...) or one of ``twoaxis.methods``.
+    datasets : int, Dataset or iterable of them, optional
+        A number is a published draw. Without it, all published draws of the problem.
+    seeds : int or iterable of int
+        Each seeds an initialisation and a set of residual sites, for every dataset.
+    steps : int
+        Adam steps.
+    network : Network, optional
+        Three hidden layers of 64; four for a steady problem.
+    conditions : {"soft", "exact"}
+        Whether initial and boundary conditions are built into the field.
+    precision : {"float32", "float64"}
+        Of the training.
+    learning_rate, physics_weight : float
+    residual_points, boundary_points : int, optional
+        2,000 residual sites, for a steady problem 2,048 and 512 on the boundary.
+    boundary_weight : float
+        Factor of the boundary term of a steady problem.
+    warmup : float, optional
+        Share of the steps during which the parameters rest; the method's own without it.
+    start : mapping of str to float, optional
+        Starting values, in place of the problem's.
+    fixed : mapping of str to float, optional
+        Parameters that keep the given value: only the field is trained.
+    snapshots : int or sequence of int
+        So many fields along the training, evenly spaced, or after these steps.
+    out : path, optional
+        Directory for runs and checkpoints. Runs that are there already are not trained again,
+        and an interrupted call goes on where it stopped.
+    overwrite : bool
+        Train again, and replace what is there.
+    device : {"auto", "cpu", "gpu"}
+    workers, batch : int, optional
+        Worker processes on a CPU (0: none), and runs side by side in this process.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    Runs
+        In the order of datasets, then seeds.
+
+    Examples
+    --------
+    >>> runs = train("burgers", datasets=8, steps=3, residual_points=50, progress=False)
+    >>> runs[0].frozen.size, runs[0].status
+    (50, 'finished')
+    """
+    problem, method = get_problem(problem), get_method(method)
+    steady = not isinstance(problem, EvolutionProblem)
+    settings = Settings(
+        problem=problem,
+        method=method,
+        network=network or Network(64, 4 if steady else 3),
+        steps=steps,
+        conditions=conditions,
+        precision=precision,
+        learning_rate=learning_rate,
+        physics_weight=physics_weight,
+        residual_points=residual_points or RESIDUAL_POINTS["steady" if steady else "evolution"],
+        boundary_points=boundary_points if steady else 0,
+        boundary_weight=boundary_weight if steady else 0.0,
+        warmup=method.recipe().warmup if warmup is None else warmup,
+    )
+    started = starting_values(problem, start, fixed)
+    specs = [
+        RunSpec(dataset=dataset, seed=seed, start=started, fixed=frozenset(fixed or {}))
+        for dataset in _datasets(problem, datasets)
+        for seed in _seeds(seeds)
+    ]
+    return train_specs(
+        settings,
+        specs,
+        snapshots=snapshots,
+        out=out,
+        overwrite=overwrite,
+        device=device,
+        workers=workers,
+        batch=batch,
+        progress=progress,
+    )
+
+
+def train_specs(
+    settings: Settings,
+    specs: Sequence[RunSpec],
+    *,
+    snapshots: int | Sequence[int] = 0,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    device: Device = "auto",
+    workers: int | None = None,
+    batch: int | None = None,
+    progress: bool = True,
+) -> Runs:
+    """Train runs that share their settings; see `train` for the options.
+
+    For sweeps in which starting or fixed values differ by run.
+    """
+    keys = [run_key(settings, spec) for spec in specs]
+    if not specs or len(set(keys)) < len(keys):
+        raise InputError(
+            "runs that differ, at least one",
+            f"{len(specs)} runs of which {len(set(keys))} differ",
+            "give every dataset and every seed once",
+        )
+    if len({len(spec.dataset.values) for spec in specs}) > 1:
+        raise InputError(
+            "datasets with equally many observations",
+            f"{sorted({len(spec.dataset.values) for spec in specs})} observations",
+            "train them in separate calls",
+        )
+    steps = _snapshot_steps(snapshots, settings.steps)
+    directory = None if out is None else ensure_directory(out)
+    found = _stored(keys, directory, settings.problem, steps) if not overwrite else {}
+    missing = [spec for spec, key in zip(specs, keys, strict=True) if key not in found]
+    if missing:
+        backend = choose_backend(settings, len(missing), device, workers, batch)
+        job = Job(settings, missing, steps)
+        found |= {run.key: run for run in _train(job, backend, directory, overwrite, progress)}
+    return Runs([found[key] for key in keys])
+
+
+def _train(
+    job: Job, backend: Any, directory: Path | None, overwrite: bool, show: bool
+) -> list[Run]:
+    """Train one batch from its beginning or its checkpoint, and store it."""
+    data = job.data()
+    state = job.begin(data)
+    if directory is not None and not overwrite:
+        state = load_checkpoint(job, state, directory) or state
+
+    def keep(now: Progress) -> None:
+        if directory is not None:
+            save_checkpoint(job, now, directory)
+
+    title = f"{job.settings.problem.title}, {len(job.specs)} runs"
+    with progress_bar(title, job.settings.steps, show) as advance:
+        advance(state.step)
+        latest = state
+
+        def report(now: Progress, steps: int) -> None:
+            nonlocal latest
+            latest = now
+            advance(steps, _note(job, now))
+
+        try:
+            done = job.train(backend, data, state, report, keep, CHECKPOINT_SECONDS)
+        except (KeyboardInterrupt, WorkerError):
+            if latest.step:
+                keep(latest)
+            raise
+    runs = job.results(done)
+    if directory is not None:
+        for run in runs:
+            save_run(run, directory)
+        checkpoint_path(job, directory).unlink(missing_ok=True)
+    return runs
+
+
+def _note(job: Job, now: Progress) -> str:
+    """Say in a few words how the batch fares: median loss and parameters."""
+    last = now.records[-1]
+    loss = np.median(last["loss_data"] + job.settings.physics_weight * last["loss_residual"])
+    middle = np.median(last["coordinates"], axis=0)
+    values = [
+        f"{name} {float(p.to_value(q)):.4g}"
+        for (name, p), q in zip(job.settings.problem.parameters.items(), middle, strict=True)
+    ]
+    return ", ".join([f"loss {loss:.3g}", *values])
+
+
+def _stored(
+    keys: list[str], directory: Path | None, problem: Problem, snapshot_steps: tuple[int, ...]
+) -> dict[str, Run]:
+    """Return the runs among `keys` that a directory holds already, with their snapshots."""
+    found = {}
+    for key in keys if directory is not None else []:
+        assert directory is not None
+        path = directory / f"{key}.json"
+        if path.exists():
+            run = load_run(path, problem)
+            held = {snapshot.step for snapshot in run.snapshots}
+            if held.issuperset(step for step in snapshot_steps if step <= run.final.step):
+                found[key] = run
+    return found
+
+
+def starting_values(
+    problem: Problem, start: Mapping[str, float] | None, fixed: Mapping[str, float] | None
+) -> dict[str, float]:
+    """Return where every parameter starts: the problem's values, replaced by those given."""
+    given = {**(start or {}), **(fixed or {})}
+    unknown = sorted(set(given) - set(problem.parameters))
+    both = sorted(set(start or {}) & set(fixed or {}))
+    if unknown or both:
+        raise InputError(
+            f"starting or fixed values for {', '.join(problem.parameters)}, each once",
+            f"values for {', '.join(unknown or both)}" + ("" if unknown else " twice"),
+            "use the names of the problem's parameters",
+        )
+    values = {}
+    for name, parameter in problem.parameters.items():
+        value = given.get(name, parameter.start)
+        if value is None:
+            raise InputError(
+                f"a starting value for {name}",
+                "none in the problem and none given",
+                f"pass start={{{name!r}: ...}}",
+            )
+        values[name] = parameter._checked_value("start", value)
+    return values
+
+
+def _datasets(problem: Problem, datasets: Any) -> list[Dataset]:
+    """Return the datasets, each checked against the problem."""
+    if datasets is None:
+        datasets = problem.observed.layouts
+    given = [datasets] if isinstance(datasets, (int, np.integer, Dataset)) else datasets
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
+        raise InputError(
+            "datasets as published numbers or Dataset objects",
+            repr(datasets)[:100],
+            "pass datasets=[8, 9], or twoaxis.fresh_dataset(...)",
+        )
+    return [_checked_dataset(problem, each) for each in given]
+
+
+def _checked_dataset(problem: Problem, dataset: Any) -> Dataset:
+    if isinstance(dataset, (int, np.integer)) and not isinstance(dataset, bool):
+        return published_dataset(problem, int(dataset))
+    if not isinstance(dataset, Dataset):
+        raise InputError(
+            "a dataset as a published number or a Dataset",
+            repr(dataset)[:100],
+            "pass datasets=[8, 9], or twoaxis.fresh_dataset(...)",
+        )
+    if dataset.problem != problem.name:
+        raise InputError(
+            f"a dataset of {problem.name}",
+            f"one of {dataset.problem}",
+            "make it for the problem that you train on",
+        )
+    values = np.asarray(dataset.values)
+    where = np.asarray(dataset.coordinates)
+    if values.ndim != 1 or where.shape != (len(values), len(problem.domain)) or not len(values):
+        raise InputError(
+            "observations of shape (n,) at coordinates of shape (n, 2)",
+            f"values {values.shape} and coordinates {where.shape}",
+            "give every observation its place in the domain",
+        )
+    if not np.isfinite(values).all():
+        bad = np.flatnonzero(~np.isfinite(values))
+        raise InputError(
+            "finite observations",
+            f"{len(bad)} of {len(values)} that are not (number {bad[0]} first)",
+            "leave those observations out, with their coordinates",
+        )
+    low, high = np.array(list(problem.domain.values())).T
+    outside = ~((where >= low) & (where <= high)).all(axis=1)
+    if outside.any():
+        first = where[outside][0]
+        raise InputError(
+            f"observation sites inside the domain {dict(problem.domain)}",
+            f"{int(outside.sum())} outside, the first at {tuple(map(float, first))}",
+            "check the order of the columns, or leave those sites out",
+        )
+    return dataset
+
+
+def _seeds(seeds: Any) -> list[int]:
+    given = [seeds] if isinstance(seeds, (int, np.integer)) else seeds
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
+        raise InputError("seeds as whole numbers", repr(seeds)[:100], "pass seeds=range(10)")
+    return cast("list[int]", list(given))
+
+
+def _snapshot_steps(snapshots: Any, steps: int) -> tuple[int, ...]:
+    """Return after which steps the field is kept."""
+    if isinstance(snapshots, (int, np.integer)) and not isinstance(snapshots, bool):
+        if 0 <= snapshots <= steps:
+            found = np.linspace(0, steps, int(snapshots) + 1)[1:]
+            return tuple(sorted({round(float(step)) for step in found}))
+    elif isinstance(snapshots, Sequence) and not isinstance(snapshots, str):
+        whole = all(isinstance(s, (int, np.integer)) and 1 <= s <= steps for s in snapshots)
+        if whole:
+            return tuple(sorted({int(step) for step in snapshots}))
+    raise InputError(
+        f"a number of snapshots from 0 to {steps}, or a list of steps from 1 to {steps}",
+        f"snapshots={snapshots!r}",
+        "pass snapshots=10, or snapshots=[100, 1000, 5000]",
+    )
