@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
-from twoaxis.cli import parse_layouts
+from twoaxis.cli.numbers import parse_numbers
 from twoaxis.errors import InputError
 
 
@@ -130,7 +130,7 @@ def test_benchmark_draws_prints_the_twelve_published_errors():
         (["resolve", "navier-stokes-3d"], ["one of the problems", "allen-cahn"]),
         (["resolve", "burgers", "--layouts", "eight"], ["eight", "--layouts 8-11"]),
         (["resolve", "burgers", "--layouts", "11-8"], ["11-8"]),
-        (["resolve", "burgers", "--layouts", "0-99999999999"], ["at most 1000 layouts"]),
+        (["resolve", "burgers", "--layouts", "0-99999999999"], ["at most 1000 numbers"]),
         (["resolve", "burgers", "--out", "-"], ["--out", "standard output"]),
         (["resolve", "burgers", "--layouts", "8,8"], ["each layout once"]),
         (["resolve", "burgers", "--replicas", "0"], ["replicas", "at least 1"]),
@@ -140,6 +140,11 @@ def test_benchmark_draws_prints_the_twelve_published_errors():
         (["resolve", "burgers", "--out", "/"], ["directory"]),
         (["resolve", "burgers", "--figure", "found.docx"], [".png", "found.docx"]),
         (["resolve", "all", "--out", "found.nc"], ["one problem", "once for each"]),
+        (["train", "burgers", "--method", "rab", "--out", "r"], ['did you mean "rba"']),
+        (["train", "burgers", "--steps", "0", "--out", "r"], ["steps", "at least 1"]),
+        (["train", "burgers", "--seeds", "x", "--out", "r"], ["--seeds 8-11"]),
+        (["train", "burgers", "--datasets", "8,8", "--out", "r"], ["every dataset", "once"]),
+        (["train", "burgers", "--out", "/proc/nowhere"], ["directory", "/proc/nowhere"]),
     ],
 )
 def test_bad_input_is_a_sentence_and_exit_code_two(arguments, words, tmp_path):
@@ -153,15 +158,18 @@ def test_bad_input_is_a_sentence_and_exit_code_two(arguments, words, tmp_path):
 
 
 def test_an_unwritable_target_is_found_out_before_the_work(monkeypatch):
-    from twoaxis import cli
+    from twoaxis.cli import app as cli
+    from twoaxis.cli import resolve as command
 
-    monkeypatch.setattr(cli, "resolve_problem", lambda *_, **__: pytest.fail("work was started"))
+    monkeypatch.setattr(
+        command, "resolve_problem", lambda *_, **__: pytest.fail("work was started")
+    )
     with pytest.raises(InputError, match="create the directory"):
         cli.app(["resolve", "burgers", "--out", "/nowhere/found.nc"], standalone_mode=False)
 
 
 def test_help_has_an_example_for_every_command():
-    for command in ("resolve", "benchmark-draws"):
+    for command in ("resolve", "benchmark-draws", "train"):
         assert f"Example: twoaxis {command}" in twoaxis(command, "--help", columns="200").stdout
     assert ta.__version__ in twoaxis("--version").stdout
 
@@ -170,8 +178,8 @@ def test_help_has_an_example_for_every_command():
     ("text", "seeds"), [("8", [8]), ("8-11", [8, 9, 10, 11]), ("8, 10-11", [8, 10, 11])]
 )
 def test_layouts_are_numbers_and_ranges(text, seeds):
-    assert parse_layouts(text) == seeds
-    assert np.array_equal(parse_layouts(text), seeds)
+    assert parse_numbers(text, "--layouts") == seeds
+    assert np.array_equal(parse_numbers(text, "--layouts"), seeds)
 
 
 def test_an_interrupted_run_says_so_and_leaves_nothing_behind(tmp_path):

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from twoaxis import views
+from twoaxis.diagnosis import (
+    Audit,
+    Comparison,
+    Route,
+    Tolerance,
+    audit,
+    compare,
+    follow,
+    load_audit,
+)
 from twoaxis.errors import AccuracyWarning, InputError, MisfitWarning
 from twoaxis.frozen import FrozenResidual
 from twoaxis.geometry import (
@@ -29,24 +42,74 @@ from twoaxis.resolution import (
 )
 from twoaxis.version import __version__
 
+if TYPE_CHECKING:
+    from twoaxis.training import Network, Run, Runs, load_run, load_runs, methods, train
+
+# Names that need an extra: they are looked up when they are first used, so that the core stays
+# light. Where each comes from, and the extra that brings it.
+_LAZY = {
+    "Network": ("twoaxis.training", "train"),
+    "Run": ("twoaxis.training", "train"),
+    "Runs": ("twoaxis.training", "train"),
+    "load_run": ("twoaxis.training", "train"),
+    "load_runs": ("twoaxis.training", "train"),
+    "methods": ("twoaxis.training", "train"),
+    "train": ("twoaxis.training", "train"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'twoaxis' has no attribute {name!r}")
+    module, extra = _LAZY[name]
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("twoaxis"):
+            raise
+        raise InputError(
+            f"the libraries of the extra {extra!r} for twoaxis.{name}",
+            f"an environment without {error.name}",
+            f"run pip install 'twoaxis[{extra}]'",
+        ) from error
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 __all__ = [
     "AccuracyWarning",
+    "Audit",
+    "Comparison",
     "Dataset",
     "Delivery",
     "FrozenResidual",
     "FrozenScan",
     "InputError",
     "MisfitWarning",
+    "Network",
     "Parameter",
     "Resolution",
+    "Route",
+    "Run",
+    "Runs",
     "Score",
     "Spectrum",
+    "Tolerance",
     "__version__",
+    "audit",
     "benchmark_draws",
+    "compare",
     "delivery",
+    "follow",
     "fresh_dataset",
     "frozen_scan",
+    "load_audit",
     "load_resolution",
+    "load_run",
+    "load_runs",
+    "methods",
     "plot_resolution",
     "published_dataset",
     "resolution_table",
@@ -55,5 +118,6 @@ __all__ = [
     "score",
     "spectrum",
     "step_robustness",
+    "train",
     "views",
 ]

@@ -1,12 +1,7 @@
-"""The command line: parse, call the library, print.
-
-Exit codes: 0, done; 1, the work failed; 2, the input cannot be used; 130, interrupted.
-"""
+"""``twoaxis resolve`` and ``twoaxis benchmark-draws``: axis 1."""
 
 from __future__ import annotations
 
-import json
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,11 +10,13 @@ import numpy as np
 import pandas as pd
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 import twoaxis
+from twoaxis.cli.app import app, out
+from twoaxis.cli.numbers import parse_numbers
+from twoaxis.cli.writing import Json, say_written, write_json
 from twoaxis.errors import InputError
 from twoaxis.files import ensure_writable, write_whole
 from twoaxis.observations import RECOVERABILITY_SEED
@@ -28,19 +25,6 @@ from twoaxis.resolution import Resolution, benchmark_draws, resolution_table, re
 from twoaxis.resolution.table import STRATIFIED, UNSTRATIFIED
 
 MOST_LAYOUTS = 1000
-INTERRUPTED = 130
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="Why did my inverse PINN return the wrong parameter? A two-axis diagnosis.",
-)
-out = Console()
-err = Console(stderr=True)
-
-JSON_HELP = "Write the numbers as JSON to this file; - is standard output, and then nothing else."
-Json = Annotated[str | None, typer.Option("--json", metavar="FILE|-", help=JSON_HELP)]
 
 
 class FitSolver(StrEnum):
@@ -48,47 +32,6 @@ class FitSolver(StrEnum):
 
     fine = "fine"
     coarse = "coarse"
-
-
-def main() -> None:
-    """Run the command line, and turn what may go wrong into a sentence and an exit code."""
-    try:
-        code = app(standalone_mode=False) or 0
-    except InputError as error:
-        err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
-        sys.exit(2)
-    except (KeyboardInterrupt, typer.Abort):
-        _interrupted()
-    except Exception as error:
-        # The parser's own errors know how to show themselves; anything else is a defect.
-        if not (hasattr(error, "show") and hasattr(error, "exit_code")):
-            raise
-        error.show()
-        sys.exit(error.exit_code)
-
-    if code == INTERRUPTED:  # the parser turns an interrupt into an exit code of its own
-        _interrupted()
-    sys.exit(code)
-
-
-def _interrupted() -> None:
-    err.print("interrupted; what was not finished has not been written")
-    sys.exit(INTERRUPTED)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"twoaxis {twoaxis.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _common(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    """Why did my inverse PINN return the wrong parameter? A two-axis diagnosis."""
 
 
 @app.command()
@@ -123,7 +66,7 @@ def resolve(
     Example: twoaxis resolve burgers --layouts 8-11 --replicas 200 --out burgers.nc
     """
     names = _problem_names(problems)
-    seeds = None if layouts is None else parse_layouts(layouts)
+    seeds = None if layouts is None else parse_numbers(layouts, "--layouts", MOST_LAYOUTS)
     _check_outputs(json_file, out_file, figure, len(names))
     found = {
         name: resolve_problem(
@@ -140,14 +83,14 @@ def resolve(
         if overall is not None:
             _print_rows("All problems, balanced", overall)
     if json_file is not None:
-        _write_json(json_file, _as_json(found, overall))
+        write_json(json_file, _as_json(found, overall))
     for path, write in (
         (out_file, lambda p: next(iter(found.values())).to_netcdf(p)),
         (figure, lambda p: _draw(next(iter(found.values())), p)),
     ):
         if path is not None:
             write(path)
-            err.print(f"wrote {path}", highlight=False)
+            say_written(path)
 
 
 @app.command("benchmark-draws")
@@ -169,34 +112,7 @@ def benchmark_draws_command(json_file: Json = None) -> None:
         out.print(f"  mean error {mean:.3f} percent", highlight=False)
     if json_file is not None:
         draws = table.to_dict(orient="records")
-        _write_json(json_file, {"draws": draws, "mean_error_percent": mean})
-
-
-def parse_layouts(text: str) -> list[int]:
-    """Read ``8-11`` and ``8,9,12-14`` as a list of seeds.
-
-    >>> parse_layouts("8-10,12")
-    [8, 9, 10, 12]
-    """
-    seeds: list[int] = []
-    try:
-        for part in text.split(","):
-            first, dash, last = part.strip().partition("-")
-            layouts = range(int(first), int(last if dash else first) + 1)
-            if len(layouts) > MOST_LAYOUTS:
-                raise InputError(
-                    f"at most {MOST_LAYOUTS} layouts", repr(text), "write --layouts 8-11 or 8,9,10"
-                )
-            seeds.extend(layouts)
-    except InputError:
-        raise
-    except (ValueError, OverflowError):
-        seeds = []
-    if not seeds:
-        raise InputError(
-            "layouts as whole numbers and ranges", repr(text), "write --layouts 8-11 or 8,9,10"
-        )
-    return seeds
+        write_json(json_file, {"draws": draws, "mean_error_percent": mean})
 
 
 def _problem_names(problems: list[str]) -> list[str]:
@@ -251,15 +167,6 @@ def _as_json(found: dict[str, Resolution], overall: pd.DataFrame | None) -> dict
             for key, ends in (("ci95", row), ("ci95_stratified", stratified)):
                 content["overall"]["error_percent"][key] = [ends["ci_low"], ends["ci_high"]]
     return content
-
-
-def _write_json(target: str, content: dict[str, Any]) -> None:
-    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-    if target == "-":
-        sys.stdout.write(text)
-    else:
-        write_whole(target, lambda path: path.write_text(text))
-        err.print(f"wrote {target}", highlight=False)
 
 
 def _draw(resolution: Resolution, path: Path) -> None:

@@ -1,0 +1,8 @@
+"""The command line: parse, call the library, print. One command a file."""
+
+from __future__ import annotations
+
+from twoaxis.cli import resolve, train  # noqa: F401  (each registers its command)
+from twoaxis.cli.app import main
+
+__all__ = ["main"]

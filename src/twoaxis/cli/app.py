@@ -1,0 +1,68 @@
+"""The application: what all commands share, and what becomes of an error.
+
+Exit codes: 0, done; 1, the work failed; 2, the input cannot be used; 130, interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+import twoaxis
+from twoaxis.errors import InputError, WorkerError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Why did my inverse PINN return the wrong parameter? A two-axis diagnosis.",
+)
+out = Console()
+err = Console(stderr=True)
+
+
+def main() -> None:
+    """Run the command line, and turn what may go wrong into a sentence and an exit code."""
+    try:
+        code = app(standalone_mode=False) or 0
+    except (InputError, WorkerError) as error:
+        err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
+        sys.exit(2 if isinstance(error, InputError) else 1)
+    except (KeyboardInterrupt, typer.Abort):
+        _interrupted()
+    except Exception as error:
+        # The parser's own errors know how to show themselves; anything else is a defect.
+        if not (hasattr(error, "show") and hasattr(error, "exit_code")):
+            raise
+        error.show()
+        sys.exit(error.exit_code)
+
+    if code == INTERRUPTED:  # the parser turns an interrupt into an exit code of its own
+        _interrupted()
+    sys.exit(code)
+
+
+def _interrupted() -> None:
+    err.print("interrupted; what was not finished has not been written")
+    sys.exit(INTERRUPTED)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"twoaxis {twoaxis.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Why did my inverse PINN return the wrong parameter? A two-axis diagnosis."""

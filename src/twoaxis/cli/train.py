@@ -1,0 +1,161 @@
+"""``twoaxis train``: inverse PINNs on the built-in benchmarks, many at once."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.table import Table
+
+import twoaxis
+from twoaxis.cli.app import app, err, out
+from twoaxis.cli.numbers import parse_numbers
+from twoaxis.cli.writing import Json, write_json
+from twoaxis.files import ensure_writable
+from twoaxis.problems import PROBLEMS, get_problem
+
+
+class Device(StrEnum):
+    """Where the steps are computed."""
+
+    auto = "auto"
+    cpu = "cpu"
+    gpu = "gpu"
+
+
+class Conditions(StrEnum):
+    """Whether initial and boundary conditions are built into the field."""
+
+    soft = "soft"
+    exact = "exact"
+
+
+class Precision(StrEnum):
+    """Of the training; diagnosis is always in float64."""
+
+    float32 = "float32"
+    float64 = "float64"
+
+
+@app.command()
+def train(
+    problem: Annotated[
+        str, typer.Argument(metavar="PROBLEM", help=f"One of {', '.join(PROBLEMS)}.")
+    ],
+    out_directory: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Directory for the runs.")
+    ],
+    method: Annotated[
+        str,
+        typer.Option(help="adam, pcgrad, rba, patch, gaussian-64, gaussian or selector."),
+    ] = "rba",
+    datasets: Annotated[
+        str | None,
+        typer.Option(help="Published draws, as 8-11 or 8,9.  [default: the problem's four]"),
+    ] = None,
+    seeds: Annotated[
+        str, typer.Option(help="Seeds of initialisation and residual sites, as 0-9 or 0,3.")
+    ] = "0",
+    steps: Annotated[int, typer.Option(help="Adam steps.")] = 5000,
+    width: Annotated[int, typer.Option(help="Units of a hidden layer.")] = 64,
+    depth: Annotated[int | None, typer.Option(help="Hidden layers.  [default: 3; darcy 4]")] = None,
+    conditions: Annotated[
+        Conditions, typer.Option(help="exact builds initial and boundary conditions in.")
+    ] = Conditions.soft,
+    precision: Annotated[Precision, typer.Option(help="Of the training.")] = Precision.float32,
+    snapshots: Annotated[
+        int, typer.Option(help="Fields to keep along the training, evenly spaced.")
+    ] = 0,
+    device: Annotated[Device, typer.Option(help="auto takes a GPU if there is one.")] = Device.auto,
+    workers: Annotated[
+        int | None, typer.Option(help="Worker processes on a CPU.  [default: one a core]")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Train again what DIR holds already.")
+    ] = False,
+    json_file: Json = None,
+) -> None:
+    """Train inverse PINNs, one for every dataset and seed.
+
+    Runs that DIR holds already are not trained again, and an interrupted call goes on where it
+    stopped when it is repeated.
+
+    Example: twoaxis train burgers --method rba --datasets 8-11 --seeds 0-9 --out runs/
+    """
+    chosen = get_problem(problem)
+    if json_file not in (None, "-"):
+        ensure_writable(str(json_file))
+    network = None if depth is None and width == 64 else _network(chosen.name, width, depth)
+    options: dict[str, Any] = {
+        "method": method,
+        "datasets": None if datasets is None else parse_numbers(datasets, "--datasets"),
+        "seeds": parse_numbers(seeds, "--seeds"),
+        "steps": steps,
+        "network": network,
+        "conditions": conditions.value,
+        "precision": precision.value,
+        "snapshots": snapshots,
+        "device": device.value,
+        "workers": workers,
+        "overwrite": overwrite,
+    }
+    try:
+        runs = twoaxis.train(chosen, out=out_directory, **options)
+    except KeyboardInterrupt:
+        err.print("stopped; the same command goes on from the last checkpoint", highlight=False)
+        raise
+    frame = runs.to_dataframe()
+    if json_file != "-":
+        print_runs(chosen.title, frame)
+        out.print(f"  runs in {out_directory}", highlight=False, markup=False, soft_wrap=True)
+    if json_file is not None:
+        records = frame.astype(object).where(frame.notna(), None).to_dict(orient="records")
+        write_json(json_file, {"runs": records})
+
+
+def print_runs(title: str, frame: pd.DataFrame) -> None:
+    """Print a row for each run, narrow enough for a terminal of 80 columns."""
+    suffix = "_error_percent"
+    names = [c.removesuffix(suffix) for c in map(str, frame) if c.endswith(suffix)]
+    method = ", ".join(frame["method"].unique())
+    table = Table(
+        title=escape(f"{title}, {method}: {len(frame)} runs"),
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE,
+        padding=0,
+    )
+    for heading in ("dataset", "seed", "steps", "data loss", "residual loss"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name in names:
+        table.add_column(escape(name), justify="right", no_wrap=True)
+        table.add_column("error %", justify="right", no_wrap=True)
+    table.add_column("status", overflow="fold")
+    for _, row in frame.iterrows():
+        values = [(f"{row[n]:.5g}", f"{row[f'{n}_error_percent']:+.2f}") for n in names]
+        table.add_row(
+            escape(str(row["dataset"])),
+            str(row["seed"]),
+            str(row["steps"]),
+            f"{row['loss_data']:.3e}",
+            f"{row['loss_residual']:.3e}",
+            *(text for pair in values for text in pair),
+            escape(row["status"]),
+        )
+    out.print(table)
+    for name in names:
+        size = frame[f"{name}_error_percent"].abs()
+        out.print(
+            f"  mean absolute error of {escape(name)}: {size.mean():.2f}%, median "
+            f"{size.median():.2f}%, largest {size.max():.2f}%",
+            highlight=False,
+        )
+
+
+def _network(problem: str, width: int, depth: int | None) -> Any:
+    return twoaxis.Network(width, depth if depth is not None else (4 if problem == "darcy" else 3))
