@@ -16,13 +16,14 @@ matplotlib.use("Agg")
 
 
 def readers_own(namespace: dict[str, object]) -> None:
-    """Supply what the README calls the reader's own: a simulator, two layouts, a field."""
+    """Supply what the README calls the reader's own: a simulator, layouts, data, a field."""
     t = np.linspace(0, 1, 50)[:, None]
     x = np.linspace(0, 1, 40)
     generator = np.random.default_rng(0)
     namespace["simulate"] = lambda nu: np.exp(-100 * nu * t) * np.sin(np.pi * x)
     namespace["sites_8"] = generator.choice(2000, 100, replace=False)
     namespace["sites_9"] = generator.choice(2000, 100, replace=False)
+    namespace["y"] = namespace["simulate"](0.01) + 0.18 * generator.standard_normal((50, 40))
     # A field and its derivatives at random points: u = exp(-t) sin(pi x) (1 + x / 3).
     xt = generator.uniform([-1, 0], [1, 1], (1500, 2))
     x, decay = xt[:, 0], np.exp(-xt[:, 1])

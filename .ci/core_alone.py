@@ -1,20 +1,22 @@
-"""Prove that axis 1 works where the heavy libraries are not installed."""
+"""Prove that the diagnosis works where the heavy libraries are not installed."""
 
 import importlib.util
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 
 import twoaxis as ta
 
-HEAVY = ("jax", "torch", "dask", "distributed", "deepxde", "pina", "jinns")
+HEAVY = ("jax", "torch", "dask", "distributed", "deepxde", "pina", "jinns", "safetensors")
 
 present = [name for name in HEAVY if importlib.util.find_spec(name) is not None]
 if present:
     sys.exit(f"the core's environment holds {present}: the proof would be worth nothing")
 
 t = np.linspace(0, 1, 40)
-own = ta.resolve(
+resolution = ta.resolve(
     forward=lambda rate: np.exp(-rate * t),
     parameters={"rate": ta.Parameter(truth=2.0, bounds=(0.5, 8.0))},
     noise=0.05,
@@ -22,6 +24,29 @@ own = ta.resolve(
     seed=0,
 )
 built_in = ta.resolve_problem("allen-cahn", layouts=[8], replicas=20)
-print(own)
-print(built_in)
 assert abs(float(built_in.fisher_error_percent[0]) - 2.350) < 5e-4
+
+u = np.exp(-2.2 * t)
+audit = ta.audit(
+    lambda rate: -2.2 * u + rate * u,
+    {"rate": ta.Parameter(truth=2.0, delivered=2.19, bounds=(0.5, 8.0))},
+    ta.views.Pointwise(),
+    points=t,
+    resolution=resolution,
+    data=np.exp(-2.0 * t),
+    tolerance=ta.Tolerance(material=5.0, resolution=10.0, preference=5.0),
+)
+print(audit)
+assert audit.route is ta.Route.STRENGTHEN_RESIDUAL_EVIDENCE, audit.route
+with tempfile.TemporaryDirectory() as folder:
+    page = audit.to_html(Path(folder) / "audit.html")
+    assert "<svg" in page.read_text()
+    audit.to_netcdf(Path(folder) / "audit.nc")
+    assert str(ta.load_audit(Path(folder) / "audit.nc")) == str(audit)
+
+try:
+    ta.train("burgers")
+except ta.InputError as error:
+    assert "twoaxis[train]" in str(error), error
+else:
+    sys.exit("training ran without JAX")

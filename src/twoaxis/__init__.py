@@ -43,7 +43,16 @@ from twoaxis.resolution import (
 from twoaxis.version import __version__
 
 if TYPE_CHECKING:
-    from twoaxis.training import Network, Run, Runs, load_run, load_runs, methods, train
+    from twoaxis.training import (
+        Network,
+        Run,
+        Runs,
+        audit_run,
+        load_run,
+        load_runs,
+        methods,
+        train,
+    )
 
 # Names that need an extra: they are looked up when they are first used, so that the core stays
 # light. Where each comes from, and the extra that brings it.
@@ -51,6 +60,7 @@ _LAZY = {
     "Network": ("twoaxis.training", "train"),
     "Run": ("twoaxis.training", "train"),
     "Runs": ("twoaxis.training", "train"),
+    "audit_run": ("twoaxis.training", "train"),
     "load_run": ("twoaxis.training", "train"),
     "load_runs": ("twoaxis.training", "train"),
     "methods": ("twoaxis.training", "train"),
@@ -99,6 +109,7 @@ __all__ = [
     "Tolerance",
     "__version__",
     "audit",
+    "audit_run",
     "benchmark_draws",
     "compare",
     "delivery",

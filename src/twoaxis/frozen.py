@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
+TAKEN_NAMES = {"profile", "status", "holds_center"}
+
 
 @dataclass(frozen=True, eq=False)
 class FrozenResidual:
@@ -68,6 +70,13 @@ class FrozenResidual:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", checked_parameters(self.parameters))
+        taken = sorted(TAKEN_NAMES & set(self.parameters))
+        if taken:
+            raise InputError(
+                f"names of parameters other than {', '.join(sorted(TAKEN_NAMES))}",
+                ", ".join(map(repr, taken)),
+                "rename it: the table of a scan has columns of these names",
+            )
         object.__setattr__(self, "points", _checked_points(self.points))
         _check_signature(self.residual, self.parameters)
         for name in ("jacobian", "residual_at"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,7 @@ def audit(
     spectrum: bool | int | None = None,
     history: Any = None,
     snapshots: xr.Dataset | None = None,
+    notes: Sequence[str] = (),
 ) -> Audit:
     """Diagnose a frozen field: what can be resolved, what it prefers, what was delivered.
 
@@ -85,6 +86,8 @@ def audit(
         Recorded along training: ``step``, losses by name, parameters by their names.
     snapshots : xarray.Dataset, optional
         What `twoaxis.follow` returned.
+    notes : sequence of str
+        Sentences of your own, which come first among the messages.
 
     Returns
     -------
@@ -155,7 +158,7 @@ def audit(
         groups["/spectrum"] = mode_contributions(
             audited.score, local.residual, local.jacobian, places, metric, modes
         )
-    return Audit(_tree(case, groups))
+    return Audit(_tree(case, groups, notes))
 
 
 def _relation(frozen: FrozenResidual, view: Any, metric: Any) -> ViewRelation:
@@ -167,9 +170,9 @@ def _relation(frozen: FrozenResidual, view: Any, metric: Any) -> ViewRelation:
     return "another view"
 
 
-def _tree(case: Case, groups: dict[str, xr.Dataset | None]) -> xr.DataTree:
+def _tree(case: Case, groups: dict[str, xr.Dataset | None], notes: Sequence[str]) -> xr.DataTree:
     verdict, judged = judge(case)
-    messages = collect_messages(case, verdict)
+    messages = [*(" ".join(str(note).split()) for note in notes), *collect_messages(case, verdict)]
     field = groups["/field"]
     if field is not None and field.attrs["points_kept"] < field.attrs["points_total"]:
         messages.append(

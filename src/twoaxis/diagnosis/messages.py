@@ -17,6 +17,7 @@ def collect_messages(case: Case, verdict: Verdict) -> list[str]:
         *_trust(case),
         *_directions(case),
         *_small_gap(case, verdict),
+        *_lucky_draw(case, verdict),
         *_axis_one(case),
         *_missing(case),
     ]
@@ -98,6 +99,19 @@ def _small_gap(case: Case, verdict: Verdict) -> list[str]:
         f"the delivery gap is only {largest:.2g} percent: the displacement that is tolerated is "
         "most of the delivered error; a smaller Tolerance(preference=...) would show it, and "
         "the specification of the model is the other suspect"
+    ]
+
+
+def _lucky_draw(case: Case, verdict: Verdict) -> list[str]:
+    """An error that does not matter may be owed to one draw of the noise."""
+    if verdict.route is not Route.WITHIN_TOLERANCE or case.seen is None or case.tolerance is None:
+        return []
+    limit = case.tolerance.resolution
+    weak = {n: case.seen.percent(n) for n in case.center.values if case.seen.percent(n) > limit}
+    return [
+        f"{name} is within tolerance for these data, but the observations are weak: a matched fit "
+        f"to another draw of the noise is off by {value:.3g} percent on average"
+        for name, value in weak.items()
     ]
 
 

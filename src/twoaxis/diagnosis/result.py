@@ -180,6 +180,14 @@ class Audit:
     def _repr_html_(self) -> str:
         return text.as_html(self.tree)
 
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page: one file that works offline, in light and dark, on screen and paper."""
+        # Here and not above: only the page needs templates and pictures.
+        from twoaxis.report.page import render
+
+        page = render(self.tree)
+        return write_whole(path, lambda target: target.write_text(page, encoding="utf-8"))
+
     def to_netcdf(self, path: str | os.PathLike[str]) -> Path:
         """Write the tree to one netCDF file, whole or not at all."""
 

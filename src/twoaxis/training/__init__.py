@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twoaxis.training import methods
+from twoaxis.training.diagnose import audit_run, resolution_of_run
 from twoaxis.training.methods import METHODS, get_method
 from twoaxis.training.network import Network
 from twoaxis.training.run import Run, Runs, Snapshot
@@ -18,10 +19,12 @@ __all__ = [
     "Runs",
     "Settings",
     "Snapshot",
+    "audit_run",
     "get_method",
     "load_run",
     "load_runs",
     "methods",
+    "resolution_of_run",
     "save_run",
     "train",
     "train_specs",

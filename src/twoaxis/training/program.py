@@ -53,8 +53,13 @@ def initial_state(settings: Settings, spec: RunSpec, data: Tree) -> Tree:
 
 
 def in_precision(settings: Settings, tree: Tree) -> Tree:
-    """Return the floating-point arrays of a tree in the precision of the training."""
-    return jax.tree.map(lambda a: np.asarray(a, settings.precision), tree)
+    """Return a tree with its floating-point arrays in the precision of the training."""
+
+    def converted(leaf: Any) -> Any:
+        array = np.asarray(leaf)
+        return array.astype(settings.precision) if array.dtype.kind == "f" else array
+
+    return jax.tree.map(converted, tree)
 
 
 def build_advance(settings: Settings) -> Callable[[Tree, Tree, Any, Any], Tree]:
@@ -106,7 +111,10 @@ def _step(settings: Settings, state: Tree, data: Tree, number: jax.Array) -> Tre
         "diverged": state["diverged"],
     }
     moved |= _moved_coordinates(settings, optimiser, state, by_coordinates * data["free"], number)
-    return _kept_finite(state, moved, _physical(settings, moved["coordinates"]), number)
+    # A positive parameter may neither overflow nor vanish: its inverse must be finite too.
+    coordinates = moved["coordinates"]
+    physical = [_physical(settings, q) for q in (coordinates, -coordinates)]
+    return _kept_finite(state, moved, physical, number)
 
 
 def _physical(settings: Settings, coordinates: jax.Array) -> dict[str, jax.Array]:

@@ -178,6 +178,7 @@ class Run:
             view=snapshot.view,
             jacobian=jacobian,
             residual_at=residual_at,
+            field=here["u"],
         )
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ import os
 from typing import Literal
 
 import jax
+import numpy as np
 
 from twoaxis.errors import InputError
 from twoaxis.training.backends.backend import Backend
@@ -42,7 +43,8 @@ def choose_backend(
     if device not in ("auto", "cpu", "gpu"):
         raise InputError('device "auto", "cpu" or "gpu"', repr(device), "choose one of them")
     for name, value, least in (("workers", workers, 0), ("batch", batch, 1)):
-        if value is not None and not (isinstance(value, int) and value >= least):
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        if value is not None and not (whole and value >= least):
             raise InputError(
                 f"a whole number of at least {least} as {name}", f"{name}={value!r}", "change it"
             )
