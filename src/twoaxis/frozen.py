@@ -90,6 +90,16 @@ class FrozenResidual:
         if self.field is not None:
             object.__setattr__(self, "field", _checked_field(self.field, self.points))
 
+    def __repr__(self) -> str:
+        values = ", ".join(
+            name + (f"={p.delivered:.6g}" if p.delivered is not None else "")
+            for name, p in self.parameters.items()
+        )
+        view = "no training view" if self.view is None else self.view.describe()
+        several = isinstance(self.points, tuple)
+        count = sum(map(len, self.points)) if several else len(self.points)
+        return f"<FrozenResidual of {values} at {count:,} points; {view}>"
+
     @property
     def names(self) -> list[str]:
         """Names of the parameters."""

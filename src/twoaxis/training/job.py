@@ -67,14 +67,17 @@ class Job:
     specs: Sequence[RunSpec]
     snapshot_steps: tuple[int, ...] = ()
 
-    def data(self) -> list[Tree]:
-        """Return the data of every run, with equal shapes and in the training precision."""
-        data = [run_data(self.settings, spec) for spec in self.specs]
+    def data(self, report: Callable[[int], None] = lambda _: None) -> list[Tree]:
+        """Return the data of every run, with equal shapes and in the training precision.
+
+        Eigenvectors of a view take a second a run: `report(1)` is called after each.
+        """
+        data = []
+        for spec in self.specs:
+            data.append(in_precision(self.settings, run_data(self.settings, spec)))
+            report(1)
         forms = stacked_forms([tree["form"] for tree in data])
-        return [
-            in_precision(self.settings, {**tree, "form": form})
-            for tree, form in zip(data, forms, strict=True)
-        ]
+        return [{**tree, "form": form} for tree, form in zip(data, forms, strict=True)]
 
     def begin(self, data: list[Tree]) -> Progress:
         """Return the state before the first step."""

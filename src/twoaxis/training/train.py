@@ -196,7 +196,8 @@ def _train(
     job: Job, backend: Any, directory: Path | None, overwrite: bool, show: bool
 ) -> list[Run]:
     """Train one batch from its beginning or its checkpoint, and store it."""
-    data = job.data()
+    with progress_bar(f"{job.settings.problem.title}, set-up", len(job.specs), show) as advance:
+        data = job.data(advance)
     state = job.begin(data)
     if directory is not None and not overwrite:
         state = load_checkpoint(job, state, directory) or state

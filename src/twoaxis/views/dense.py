@@ -46,6 +46,9 @@ class Dense(View):
         checked.flags.writeable = False
         object.__setattr__(self, "matrix", checked)
 
+    def __repr__(self) -> str:
+        return f"Dense(matrix=<{len(np.asarray(self.matrix))} points>)"
+
     def bind(self, points: ArrayLike) -> BoundView:
         """Return the operator on residual vectors at these points, (N, k) or (N,)."""
         matrix = np.asarray(self.matrix)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from twoaxis.errors import InputError
@@ -46,7 +47,7 @@ class Weighted(View):
         object.__setattr__(self, "loss_weights", weights)
 
     def __repr__(self) -> str:
-        return f"Weighted(loss_weights=<{len(checked_weights('loss_weights', self.loss_weights))}>)"
+        return f"Weighted(loss_weights=<{np.size(self.loss_weights)} points>)"
 
     def bind(self, points: ArrayLike) -> BoundView:
         """Return the operator on residual vectors at these points, (N, k) or (N,)."""

@@ -16,6 +16,8 @@ from typing import Any, Protocol, final
 import jax
 import jax.numpy as jnp
 
+from twoaxis.errors import InputError
+
 Gradient = Any  # a pytree of arrays
 
 
@@ -59,6 +61,12 @@ class ProjectResidual:
     """
 
     scale: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.scale, (int, float)) and 0 <= self.scale < float("inf")):
+            raise InputError(
+                "a scale of at least 0", f"scale={self.scale!r}", "the study has scale=0.5"
+            )
 
     def combine(self, data: Gradient, residual: Gradient) -> Gradient:
         """Return ``g_d + scale * (g_r, projected where it conflicts with g_d)``."""

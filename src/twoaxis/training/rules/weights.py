@@ -100,6 +100,15 @@ class Attention:
     increment: float = 0.001
     needs_modes: bool = False
 
+    def __post_init__(self) -> None:
+        numbers = all(isinstance(v, (int, float)) for v in (self.decay, self.increment))
+        if not (numbers and 0 <= self.decay < 1 and 0 < self.increment < float("inf")):
+            raise InputError(
+                "a decay from 0 to below 1 and an increment above 0",
+                f"decay={self.decay!r}, increment={self.increment!r}",
+                "the study has decay=0.999, increment=0.001",
+            )
+
     def initial(self, points: int, modes: int) -> Weights:  # noqa: ARG002
         """Return zeros."""
         return {"points": jnp.zeros(points)}
