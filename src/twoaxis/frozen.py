@@ -57,6 +57,10 @@ class FrozenResidual:
         equation, joined in the same order.
     field_name : str
         What pictures call the field.
+    axes : tuple of str
+        Names of the coordinates of a point, for pictures.
+    notes : tuple of str
+        Sentences that a reader of a diagnosis must know, such as the precision of the model.
     """
 
     residual: Callable[..., Any]
@@ -67,6 +71,8 @@ class FrozenResidual:
     residual_at: Callable[..., Any] | None = None
     field: Any = None
     field_name: str = "u"
+    axes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", checked_parameters(self.parameters))

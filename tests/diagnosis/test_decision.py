@@ -175,7 +175,7 @@ JOINS = {
 def test_joining(routes, whole):
     found = join({f"p{k}": Verdict(r, f"reason {k}") for k, r in enumerate(routes)})
     assert found.route is whole
-    assert found.reason == "p0: reason 0. p1: reason 1"
+    assert found.reason == "For p0, reason 0. For p1, reason 1"
 
 
 BAD = {

@@ -158,7 +158,7 @@ def audit(
         groups["/spectrum"] = mode_contributions(
             audited.score, local.residual, local.jacobian, places, metric, modes
         )
-    return Audit(_tree(case, groups, notes))
+    return Audit(_tree(case, groups, [*notes, *frozen.notes]))
 
 
 def _relation(frozen: FrozenResidual, view: Any, metric: Any) -> ViewRelation:
@@ -229,6 +229,13 @@ def _places(points: Any, size: int) -> FloatArray:
     return np.concatenate([np.pad(p, ((0, 0), (0, width - p.shape[1]))) for p in points])
 
 
+def _axes(frozen: FrozenResidual, count: int) -> list[str]:
+    """Names of the coordinates, numbered where the frozen residual does not name them."""
+    if len(frozen.axes) == count:
+        return [str(name) for name in frozen.axes]
+    return ["x"] if count == 1 else [f"x{k}" for k in range(count)]
+
+
 def _field(
     frozen: FrozenResidual,
     residual: FloatArray,
@@ -249,7 +256,7 @@ def _field(
     return labelled(
         "/field",
         {
-            "axis": [f"x{k}" for k in range(places.shape[1])],
+            "axis": _axes(frozen, places.shape[1]),
             "points": places[keep],
             "residual": residual[keep],
             "sensitivity": jacobian[keep],

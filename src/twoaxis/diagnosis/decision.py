@@ -208,7 +208,7 @@ def join(verdicts: Mapping[str, Verdict]) -> Verdict:
     reasons = [v.reason for v in verdicts.values()]
     if len(set(reasons)) == 1:
         return Verdict(route, reasons[0])
-    return Verdict(route, ". ".join(f"for {n}, {v.reason}" for n, v in verdicts.items()))
+    return Verdict(route, ". ".join(f"For {n}, {v.reason}" for n, v in verdicts.items()))
 
 
 def _percent(value: float) -> str:

@@ -179,6 +179,7 @@ class Run:
             jacobian=jacobian,
             residual_at=residual_at,
             field=here["u"],
+            axes=settings.axes,
         )
 
     def __repr__(self) -> str:
