@@ -43,6 +43,7 @@ from twoaxis.resolution import (
 from twoaxis.version import __version__
 
 if TYPE_CHECKING:
+    from twoaxis.adapters import from_deepxde, from_jax, from_jinns, from_pina, from_torch
     from twoaxis.training import (
         Network,
         Run,
@@ -61,6 +62,11 @@ _LAZY = {
     "Run": ("twoaxis.training", "train"),
     "Runs": ("twoaxis.training", "train"),
     "audit_run": ("twoaxis.training", "train"),
+    "from_deepxde": ("twoaxis.adapters", "deepxde"),
+    "from_jax": ("twoaxis.adapters", "train"),
+    "from_jinns": ("twoaxis.adapters", "jinns"),
+    "from_pina": ("twoaxis.adapters", "pina"),
+    "from_torch": ("twoaxis.adapters", "torch"),
     "load_run": ("twoaxis.training", "train"),
     "load_runs": ("twoaxis.training", "train"),
     "methods": ("twoaxis.training", "train"),
@@ -115,6 +121,11 @@ __all__ = [
     "delivery",
     "follow",
     "fresh_dataset",
+    "from_deepxde",
+    "from_jax",
+    "from_jinns",
+    "from_pina",
+    "from_torch",
     "frozen_scan",
     "load_audit",
     "load_resolution",
