@@ -17,6 +17,7 @@ from twoaxis.diagnosis import (
     load_audit,
 )
 from twoaxis.errors import AccuracyWarning, InputError, MisfitWarning
+from twoaxis.exported import load_residual
 from twoaxis.frozen import FrozenResidual
 from twoaxis.geometry import (
     Delivery,
@@ -31,7 +32,15 @@ from twoaxis.geometry import (
 )
 from twoaxis.observations import Dataset, fresh_dataset, published_dataset
 from twoaxis.parameters import Parameter
-from twoaxis.report import plot_resolution
+from twoaxis.report import (
+    plot_along_training,
+    plot_decision_map,
+    plot_delivery,
+    plot_evidence,
+    plot_profile,
+    plot_resolution,
+    plot_spectrum,
+)
 from twoaxis.resolution import (
     Resolution,
     benchmark_draws,
@@ -128,11 +137,18 @@ __all__ = [
     "from_torch",
     "frozen_scan",
     "load_audit",
+    "load_residual",
     "load_resolution",
     "load_run",
     "load_runs",
     "methods",
+    "plot_along_training",
+    "plot_decision_map",
+    "plot_delivery",
+    "plot_evidence",
+    "plot_profile",
     "plot_resolution",
+    "plot_spectrum",
     "published_dataset",
     "resolution_table",
     "resolve",

@@ -16,9 +16,9 @@ import pandas as pd
 from twoaxis.diagnosis.directions import coordinates_of
 from twoaxis.diagnosis.result import Audit
 from twoaxis.diagnosis.routes import Route
-from twoaxis.diagnosis.rows import printable
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
+from twoaxis.report.words import printable
 
 # Centres closer than this, relative to their size, are one.
 SAME_CENTER = 1e-9

@@ -178,14 +178,16 @@ class Audit:
         return text.as_text(self.tree)
 
     def _repr_html_(self) -> str:
-        return text.as_html(self.tree)
+        from twoaxis.report.notebook import notebook_html
+
+        return notebook_html(self.tree, advice=self.route.advice)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write the page: one file that works offline, in light and dark, on screen and paper."""
         # Here and not above: only the page needs templates and pictures.
         from twoaxis.report.page import render
 
-        page = render(self.tree)
+        page = render(self.tree, advice=self.route.advice)
         return write_whole(path, lambda target: target.write_text(page, encoding="utf-8"))
 
     def to_netcdf(self, path: str | os.PathLike[str]) -> Path:

@@ -1,24 +1,15 @@
-"""An audit laid out: for a terminal of eighty columns, and for a notebook."""
+"""An audit laid out for a terminal of eighty columns; the page shows the same rows."""
 
 from __future__ import annotations
 
-from html import escape
 from textwrap import wrap
-from typing import Any
 
 import xarray as xr
 
 from twoaxis.diagnosis.routes import Route
-from twoaxis.diagnosis.rows import (
-    direction_rows,
-    headline,
-    parameter_rows,
-    printable,
-    resimulation_rows,
-    resimulation_title,
-    view_in_words,
-)
-from twoaxis.diagnosis.tree import group_of
+from twoaxis.report.audited import Audited
+from twoaxis.report.tables import coordinate_rows, direction_rows, resimulation_rows
+from twoaxis.report.words import around, printable, sentence, shortened
 
 WIDTH = 80
 NAME_WIDTH = 20
@@ -26,28 +17,31 @@ NAME_WIDTH = 20
 
 def as_text(tree: xr.DataTree) -> str:
     """Return the audit as lines of at most eighty columns."""
-    lines = [*_wrapped(headline(tree)), *_wrapped(f"View: {view_in_words(tree)}"), ""]
-    again = resimulation_rows(tree)
-    if again:  # the check that users ask for first
-        lines += _wrapped(resimulation_title(tree))
-        for label, *cells in again:
-            lines.append(_cut(f"  {label:<11}" + "".join(f"{cell:>16}" for cell in cells)))
-        lines.append("")
-    lines += _wrapped(f"Route: {tree.attrs['route']}")
-    lines += _wrapped(_sentence(str(tree.attrs["reason"])), "  ")
-    lines += _wrapped(Route(str(tree.attrs["route"])).advice, "  ")
+    audited = Audited.of(tree)
+    lines = [
+        *_wrapped(around(audited.kind, audited.centers)),
+        *_wrapped(f"View: {_view_in_words(tree)}"),
+        "",
+        *_resimulation(audited),  # the check that users ask for first
+        *_wrapped(f"Route: {tree.attrs['route']}"),
+        *_wrapped(sentence(str(tree.attrs["reason"])), "  "),
+        *_wrapped(Route(str(tree.attrs["route"])).advice, "  "),
+    ]
     head = f"  {'':<24}{'measured':>11}{'tolerated':>11}"
-    for name, rows in parameter_rows(tree).items():
-        lines += ["", _cut(_short(name) + head[len(_short(name)) :]).rstrip()]
-        for row in rows:
-            line = f"  {row.label:<24}{row.measured:>11}{row.tolerated:>11}  {row.note}"
+    for name in audited.names:
+        title = shortened(name, NAME_WIDTH)
+        lines += ["", title + head[len(title) :]]
+        for row in coordinate_rows(audited, name):
+            said = "; ".join(part for part in (row.reading, row.note) if part)
+            line = f"  {row.label:<24}{row.measured:>11}{row.tolerated:>11}  {said}"
             lines.append(_cut(line.rstrip()))
-    directions = direction_rows(tree)
+    directions = direction_rows(audited)
     if directions:
         lines += ["", "Eigen-directions, weakest first"]
-        for line in directions:
-            lines += _wrapped(line, "  ")
-    messages = [str(message) for message in group_of(tree, "/")["message"].values]
+        for one in directions:
+            told = f"{one.words} ({one.status}): displacement {one.displacement}; {one.route}"
+            lines += _wrapped(told, "  ")
+    messages = audited.messages()
     if messages:
         lines.append("")
     for message in messages:
@@ -55,36 +49,30 @@ def as_text(tree: xr.DataTree) -> str:
     return "\n".join(lines)
 
 
-def as_html(tree: xr.DataTree) -> str:
-    """Return the same for a notebook; all that came from elsewhere is escaped."""
-    route = Route(str(tree.attrs["route"]))
-    parts = [
-        f"<p>{_html(headline(tree))}<br>View: {_html(view_in_words(tree))}</p>",
-        f"<p><strong>Route: {_html(route.value)}</strong><br>"
-        f"{_html(_sentence(str(tree.attrs['reason'])))}<br>{_html(route.advice)}</p>",
-    ]
-    again = resimulation_rows(tree)
-    if again:
-        body = "".join(_html_row(row) for row in again[1:])
-        head = _html_row(again[0], "th")
-        parts.append(f"<p>{_html(resimulation_title(tree))}</p><table>{head}{body}</table>")
-    for name, rows in parameter_rows(tree).items():
-        head = _html_row((name, "measured", "tolerated", ""), "th")
-        parts.append(f"<table>{head}{''.join(_html_row(row) for row in rows)}</table>")
-    directions = direction_rows(tree)
-    if directions:
-        items = "".join(f"<li>{_html(line)}</li>" for line in directions)
-        parts.append(f"<p>Eigen-directions, weakest first</p><ul>{items}</ul>")
-    messages = "".join(f"<li>{_html(str(m))}</li>" for m in group_of(tree, "/")["message"].values)
-    return "\n".join(parts) + (f"<ul>{messages}</ul>" if messages else "")
+def _resimulation(audited: Audited) -> list[str]:
+    rows = resimulation_rows(audited)
+    if not rows:
+        return []
+    again = audited.need("/resimulation").attrs
+    lines = _wrapped(
+        f"Put back into the solver, against {int(again['observations'])} observations "
+        f"(layout {again['layout']}; misfit in standard deviations of the noise)"
+    )
+    head = ("rms misfit", "chi2 / freedom", "deviance", "p")
+    lines.append(f"  {'':<11}" + "".join(f"{cell:>16}" for cell in head))
+    for row in rows:
+        # Why a value could not be simulated stands among the messages.
+        cells = ["failed"] if row.status else [row.rms, row.reduced, row.deviance, row.p_value]
+        lines.append(f"  {row.label:<11}" + "".join(f"{cell:>16}" for cell in cells))
+    return [*lines, ""]
 
 
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:].rstrip(".") + "."
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 1] + "…"
+def _view_in_words(tree: xr.DataTree) -> str:
+    """Name the audited view, and the training view where that is another one."""
+    attributes = tree.attrs
+    if attributes["view_relation"] == "another view":
+        return f"{attributes['view']}; the field was trained under {attributes['training_view']}"
+    return f"{attributes['view']} ({attributes['view_relation']})"
 
 
 def _cut(line: str) -> str:
@@ -95,11 +83,3 @@ def _wrapped(text: str, first: str = "", rest: str | None = None) -> list[str]:
     later = first if rest is None else rest
     shown = printable(" ".join(text.split()))
     return wrap(shown, WIDTH, initial_indent=first, subsequent_indent=later) or [first]
-
-
-def _html(text: Any) -> str:
-    return escape(printable(str(text)))
-
-
-def _html_row(cells: tuple[str, ...], tag: str = "td") -> str:
-    return "<tr>" + "".join(f"<{tag}>{_html(cell)}</{tag}>" for cell in cells) + "</tr>"

@@ -2,20 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
+from twoaxis.report.audited import Audited
+from twoaxis.report.theme import axis_or_new, colour, label, legend_above, mark, open_frame, plain
+from twoaxis.report.words import number, percent, shortened
 from twoaxis.resolution import Resolution
 
-ESTIMATES = "#4C78A8"
-THEORY = "#E45756"
-CENTER = "#222222"
+FloatArray = NDArray[np.float64]
+
+# A value further out than this many times the reach of bars and curve is an arrow at the edge.
+FAR = 6.0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Repeated-noise estimates of one parameter, relative to the centre of the replicas.
+
+    Attributes
+    ----------
+    name : str
+    center : float
+    around : str
+        A word for the centre of the replicas.
+    noun : str
+        What a deviation is called.
+    deviation : array
+        Signed, in percent.
+    fisher : array
+        Predicted standard deviation of each layout, in percent.
+    marks : dict of str to (float, float)
+        Values to mark, and how far off they are in percent.
+    """
+
+    name: str
+    center: float
+    around: str
+    noun: str
+    deviation: FloatArray
+    fisher: FloatArray
+    marks: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def mean(self) -> float:
+        """Mean size of the deviations."""
+        return float(np.abs(self.deviation).mean())
 
 
 def plot_resolution(
-    resolution: Resolution,
+    resolution: Any,
     *,
     parameter: str | None = None,
     layout: str | None = None,
@@ -25,56 +65,142 @@ def plot_resolution(
 
     Bars: signed relative deviation of the estimates from the centre. Line: the normal
     distribution that Fisher information predicts. A bar at the far end that towers over its
-    neighbours holds estimates that stopped at a bound.
+    neighbours holds estimates that stopped at a bound. From an audit, the delivered value and
+    the matched estimate of its own data are marked; what lies far outside is an arrow.
 
     Parameters
     ----------
-    resolution : Resolution
+    resolution : Resolution, Audit or xarray.DataTree
     parameter : str, optional
         Needed when there are several.
     layout : str, optional
-        One layout; by default all of them together.
+        One layout; by default all of them together, or those that the audit counts.
     ax : matplotlib.axes.Axes, optional
 
     Returns
     -------
     matplotlib.axes.Axes
     """
-    import matplotlib.pyplot as plt
+    if isinstance(resolution, Resolution):
+        spread = _from_resolution(resolution, parameter, layout)
+    else:
+        if not hasattr(resolution, "tree") and not hasattr(resolution, "subtree"):
+            raise InputError(
+                "what twoaxis.resolve or twoaxis.audit returned",
+                type(resolution).__name__,
+                "pass a Resolution or an Audit",
+            )
+        spread = spread_of(Audited.of(resolution), parameter, layout)
+    ax = axis_or_new(ax)
+    return _draw(ax, spread)
 
-    if not isinstance(resolution, Resolution):
-        raise InputError(
-            "what twoaxis.resolve returned", type(resolution).__name__, "pass a Resolution"
-        )
-    data = resolution.select(parameter, layout)
-    name = str(data["parameter"].values)
+
+def _from_resolution(found: Resolution, parameter: str | None, layout: str | None) -> Spread:
+    data = found.select(parameter, layout)
     center = float(data["center"])
-    # error_percent has the right reference; the estimate gives it its sign.
-    deviation = np.sign(data["estimate"].values - center) * data["error_percent"].values
-    fisher = data["fisher_error_percent"].values * np.sqrt(np.pi / 2)
-    if ax is None:
-        ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")[1]
-    ax.hist(deviation.ravel(), bins=40, density=True, color=ESTIMATES, alpha=0.65, label="refits")
-    _draw_theory(ax, fisher)
-    kind = resolution.centered_on
-    ax.axvline(0, color=CENTER, lw=1, label={"truth": "truth"}.get(kind, f"{kind} value"))
-    mean = float(data["error_percent"].mean())
-    word = "mean error" if kind == "truth" else "mean deviation"
-    ax.set_title(f"{name} = {center:g}: {word} {mean:.2f}% over {deviation.size} refits")
-    ax.set_xlabel(f"estimate of {name} relative to the {kind if kind != 'point' else 'centre'}, %")
+    kind = found.centered_on
+    return Spread(
+        name=str(data["parameter"].values),
+        center=center,
+        around={"truth": "truth", "delivered": "delivered value"}.get(kind, "centre"),
+        noun="error" if kind == "truth" else "deviation",
+        # error_percent has the right reference; the estimate gives it its sign.
+        deviation=np.sign(data["estimate"].values - center) * data["error_percent"].values,
+        fisher=data["fisher_error_percent"].values * np.sqrt(np.pi / 2),
+    )
+
+
+def spread_of(audited: Audited, parameter: str | None, layout: str | None = None) -> Spread:
+    """Return the repeated-noise estimates that an audit holds."""
+    group = audited.need("/resolution")
+    name = audited.choose(parameter)
+    layouts = [str(one) for one in group["layout"].values]
+    if layout is not None and layout not in layouts:
+        raise InputError(
+            f"one of the layouts {', '.join(layouts)}",
+            f"layout={layout!r}",
+            "name one, or leave it out for those that the audit counts",
+        )
+    used = np.array(group["used"].values, dtype=bool)
+    chosen = used if layout is None else np.array([one == layout for one in layouts])
+    data = group.isel(parameter=audited.index(name)).isel(layout=np.flatnonzero(chosen))
+    center = float(data["center"])
+    # The replicas may have been simulated elsewhere than at the centre of the audit.
+    same = bool(np.isclose(center, audited.center(name), rtol=1e-9, atol=0.0))
+    values = {
+        "truth": audited.center(name) if audited.around_truth and not same else np.nan,
+        "delivered": audited.delivered(name),
+        "matched": audited.value("/matched", "estimate", name),
+    }
+    if audited.kind == "delivered" and same:
+        values.pop("delivered")
+    marks = {
+        kind: (value, audited.off(name, value, center))
+        for kind, value in values.items()
+        if np.isfinite(value)
+    }
+    return Spread(
+        name=name,
+        center=center,
+        around=audited.center_word if same else "centre of the replicas",
+        noun="error" if audited.around_truth else "deviation",
+        deviation=np.sign(data["estimate"].values - center) * data["deviation_percent"].values,
+        fisher=data["fisher_sd_percent"].values,
+        marks=marks,
+    )
+
+
+def _draw(ax: Any, spread: Spread) -> Any:
+    name = shortened(spread.name)
+    ax.hist(
+        spread.deviation.ravel(),
+        bins=int(np.clip(2 * np.sqrt(spread.deviation.size), 8, 40)),
+        density=True,
+        color=colour("matched"),
+        alpha=0.45,
+        label="repeated-noise refits",
+    )
+    _draw_theory(ax, spread.fisher)
+    reach = max([np.abs(spread.deviation).max(), *np.abs(ax.get_xlim())])
+    mark(ax, "truth", 0.0, f"{spread.around} {number(spread.center)}", "center")
+    for kind, (value, off) in spread.marks.items():
+        word = {"matched": "matched estimate"}.get(kind, kind)
+        text = f"{word} {number(value)} ({percent(off, '+')})"
+        if abs(off) <= FAR * reach:
+            mark(ax, kind, off, text)
+        else:
+            _draw_arrow(ax, kind, np.sign(off), text)
+    size = spread.deviation.size
+    title = f"{name} = {spread.center:g}: mean {spread.noun} {spread.mean:.2f}% over {size} refits"
+    open_frame(ax, "top", "right", "left")
     ax.set_yticks([])
-    ax.legend(frameon=False)
-    for side in ("top", "right", "left"):
-        ax.spines[side].set_visible(False)
+    label(ax, f"estimate of {name} relative to the {spread.around}, %")
+    rows = legend_above(ax, columns=2, margin=15.0)
+    plain(ax.set_title(title, fontsize="medium", pad=8 + 14 * rows))
     return ax
 
 
-def _draw_theory(ax: Any, deviations: np.ndarray[Any, np.dtype[np.float64]]) -> None:
+def _draw_theory(ax: Any, deviations: FloatArray) -> None:
     """Draw the mean of the layouts' predicted normal densities, where there is one."""
-    finite = deviations[np.isfinite(deviations)]
+    finite = deviations[np.isfinite(deviations) & (deviations > 0)]
     if not finite.size:
         return
     reach = 4 * finite.max()
     x = np.linspace(-reach, reach, 400)[:, None]
     density = np.exp(-0.5 * (x / finite) ** 2) / (finite * np.sqrt(2 * np.pi))
-    ax.plot(x, density.mean(axis=1), color=THEORY, lw=2, label="Fisher prediction")
+    ax.plot(x, density.mean(axis=1), color=colour("theory"), lw=2, label="Fisher prediction")
+
+
+def _draw_arrow(ax: Any, kind: str, side: float, text: str) -> None:
+    """Say with an arrow at the edge that a value lies far outside."""
+    ax.plot(
+        [0.985 if side > 0 else 0.015],
+        [{"delivered": 0.55, "matched": 0.4}.get(kind, 0.7)],
+        marker=">" if side > 0 else "<",
+        ls="",
+        ms=9,
+        color=colour(kind),
+        transform=ax.transAxes,
+        label=f"{text}, outside",
+        zorder=4,
+    )

@@ -1,0 +1,164 @@
+"""Colours and habits that all pictures share.
+
+One thing has one colour and one line style everywhere: truth, delivered, preferred, matched. The
+colours stem from the Okabe-Ito set, which readers with colour-blindness can tell apart, and are
+dark enough for lines and text on white. Each has a partner for a dark page; an SVG on a page
+names the colour, and the page decides.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# For a light and for a dark ground.
+PALETTE = {
+    "ink": ("#1c2128", "#e6e9ed"),
+    "muted": ("#59626d", "#a6b0bb"),
+    "rule": ("#d5dae0", "#3a424c"),
+    "paper": ("#fffffe", "#14181d"),
+    "delivered": ("#bf4a0a", "#ff9a66"),
+    "preferred": ("#0b66b0", "#74b8f5"),
+    "matched": ("#00765a", "#4fcfa8"),
+    "theory": ("#6b45b5", "#bda4f7"),
+    "plus": ("#b92c4b", "#ff8fa3"),
+    "minus": ("#2a5cc4", "#8fb4ff"),
+    "well": ("#18733a", "#6fd692"),
+    "observe": ("#876000", "#e8c04d"),
+    "unknown": ("#5c656f", "#a9b2bc"),
+}
+
+ROUTE_COLOURS = {
+    "within tolerance": "well",
+    "self-consistent": "well",
+    "inspect endpoint delivery": "delivered",
+    "strengthen residual evidence": "preferred",
+    "improve observations": "observe",
+    "co-design observations and residual evidence": "theory",
+}
+
+LINES = {"truth": "-", "delivered": "--", "preferred": "-.", "matched": ":"}
+
+# In inches; the wide one fills a column, two of the middle and three of the small stand
+# side by side.
+WIDE = (4.8, 3.2)
+SMALL = (3.2, 2.7)
+MIDDLE = (4.3, 2.9)
+
+SIZE = 9.5
+SMALL_SIZE = 8.5
+
+
+def colour(name: str) -> str:
+    """Return a colour for a light ground; ink and paper are those of the reader's figures."""
+    import matplotlib as mpl
+
+    if name in ("ink", "truth", "center"):
+        return str(mpl.rcParams["text.color"])
+    if name == "paper" and mpl.rcParams["axes.facecolor"] != "none":
+        return str(mpl.rcParams["axes.facecolor"])
+    return PALETTE[name][0]
+
+
+def route_colour(route: str) -> str:
+    """Return the name of a route's colour."""
+    return ROUTE_COLOURS.get(route, "unknown")
+
+
+def axis_or_new(ax: Any, size: tuple[float, float] = WIDE) -> Any:
+    """Return the given axis, or that of a new figure."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=size, layout="constrained")[1]
+
+
+def plain(*texts: Any) -> None:
+    """Keep matplotlib from reading mathematics into names: a dollar is a dollar."""
+    for text in texts:
+        text.set_parse_math(False)
+        text.set_usetex(False)
+
+
+def label(ax: Any, x: str = "", y: str = "") -> None:
+    """Name the axes."""
+    plain(ax.xaxis.label, ax.yaxis.label)
+    if x:
+        ax.set_xlabel(x)
+    if y:
+        ax.set_ylabel(y)
+
+
+def open_frame(ax: Any, *sides: str) -> None:
+    """Take away the sides of the frame that carry nothing."""
+    for side in sides or ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def mark(ax: Any, kind: str, value: float, text: str, role: str | None = None) -> None:
+    """Draw the vertical line of a value: its kind decides colour and line style."""
+    style = LINES.get(kind, "-")
+    width = 2.2 if style == ":" else 1.6
+    ax.axvline(value, color=colour(role or kind), ls=style, lw=width, label=text, zorder=3)
+
+
+def legend_above(ax: Any, columns: int = 3, margin: float = 50.0) -> int:
+    """Put the legend over the axis, where no data are; return its number of rows."""
+    handles, labels = ax.get_legend_handles_labels()
+    if not handles:
+        return 0
+    room = 72 * ax.get_figure(root=True).get_size_inches()[0] - margin
+    while columns > 1 and _legend_width(labels, columns) > room:
+        columns -= 1
+    legend = ax.legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.01),
+        ncols=columns,
+        frameon=False,
+        borderaxespad=0.0,
+        borderpad=0.1,
+        columnspacing=1.2,
+        handlelength=1.9,
+        handletextpad=0.5,
+        fontsize=SMALL_SIZE,
+    )
+    plain(*legend.get_texts())
+    return -(-len(handles) // columns)
+
+
+def _legend_width(labels: list[str], columns: int) -> float:
+    """Estimate the width of a legend, in points, that is filled column by column."""
+    rows = -(-len(labels) // columns)
+    longest = [max(map(len, labels[k : k + rows])) for k in range(0, len(labels), rows)]
+    return sum(0.56 * SMALL_SIZE * length + 3.8 * SMALL_SIZE for length in longest)
+
+
+def note(ax: Any, words: str, x: float = 0.5, y: float = 0.5) -> Any:
+    """Write a remark into the axis."""
+    text = ax.text(
+        x,
+        y,
+        words,
+        transform=ax.transAxes,
+        ha="center",
+        va="center",
+        color=colour("muted"),
+        fontsize=SMALL_SIZE,
+        zorder=5,
+    )
+    plain(text)
+    return text
+
+
+def diverging() -> Any:
+    """Return colours from minus over nothing to plus.
+
+    Zero is transparent, so that it fades into a light and a dark ground alike.
+    """
+    from matplotlib.colors import LinearSegmentedColormap, to_rgb
+
+    minus, plus = to_rgb("#2f6fe0"), to_rgb("#d8385a")
+    stops = [(0.0, (*minus, 1.0)), (0.5, (0.55, 0.5, 0.55, 0.06)), (1.0, (*plus, 1.0))]
+    return LinearSegmentedColormap.from_list("twoaxis_diverging", stops, N=256)

@@ -1,0 +1,283 @@
+"""Audits of every kind, and a real browser to look at their pages with.
+
+The heat equation ``u_t = k u_xx`` has the solution ``exp(-k t) sin x``, and advection with
+diffusion, ``u_t + c u_x = k u_xx``, has ``exp(-k t) sin(x - c t)``: fields that decay at another
+rate than the true one satisfy the equation with that rate.
+"""
+
+import shutil
+from functools import cache
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import xarray as xr
+
+import twoaxis as ta
+from twoaxis.report.page import render
+
+BOUNDS = (0.3, 3.0)
+TOLERANCE = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
+POINTS = np.random.default_rng(1).uniform([0, 0], [np.pi, 1], (200, 2))
+SITES = np.random.default_rng(2).uniform([0, 0], [np.pi, 1], (40, 2))
+NOISE = 0.02
+
+STRANGE = {
+    "script": "<script>alert(1)</script>",
+    "mathematics": "a$b_c$",
+    "broken mathematics": r"$\frac{",
+    "long": "a_very_long_name_of_a_parameter_" * 5,
+    "greek": "ν̂ température",
+    "underscore": "_hidden",
+    "attribute": '" onload="alert(1)',
+    "control": "k\x1b[31m\n",
+}
+
+
+def field(rate, delivered, truth=1.0, name="k", **options):
+    x, t = POINTS.T
+    u = np.exp(-rate * t) * np.sin(x)
+    ripple = 1e-3 * np.cos(9 * x + 4 * t)
+    parameters = {name: ta.Parameter(truth=truth, delivered=delivered, bounds=BOUNDS)}
+    options = {"view": ta.views.Pointwise(), "field": u, **options}
+    return ta.FrozenResidual(
+        lambda **p: (p[name] - rate) * u + ripple, parameters, POINTS, **options
+    )
+
+
+@cache
+def resolution(noise=NOISE, center=1.0, known=True, name="k"):
+    x, t = SITES.T
+    return ta.resolve(
+        lambda **p: np.exp(-p[name] * t) * np.sin(x),
+        {name: ta.Parameter(**{"truth" if known else "delivered": center}, bounds=BOUNDS)},
+        noise=noise,
+        replicas=40,
+        bank=41,
+        validate=0,
+        progress=False,
+    )
+
+
+def wave(points, c, k):
+    x, t = points.T
+    return np.exp(-k * t) * np.sin(x - c * t)
+
+
+def wave_field(c, k, delivered, truth):
+    x, t = POINTS.T
+    u, slope = wave(POINTS, c, k), np.exp(-k * t) * np.cos(x - c * t)
+    known = {} if truth is None else {"truth": truth}
+    parameters = {
+        name: ta.Parameter(delivered=d, bounds=BOUNDS, **known)
+        for name, d in zip("ck", delivered, strict=True)
+    }
+
+    def residual(c, k, at=(c, k)):
+        return (c - at[0]) * slope + (k - at[1]) * u
+
+    return ta.FrozenResidual(residual, parameters, POINTS, view=ta.views.Pointwise())
+
+
+@cache
+def wave_resolution(known):
+    kind = "truth" if known else "delivered"
+    return ta.resolve(
+        lambda c, k: wave(SITES, c, k),
+        {name: ta.Parameter(**{kind: 1.0}, bounds=BOUNDS) for name in "ck"},
+        noise=NOISE,
+        replicas=15,
+        starts=1,
+        progress=False,
+    )
+
+
+OBSERVED = wave(SITES, 0.0, 1.0) + NOISE * np.random.default_rng(3).standard_normal(len(SITES))
+STEPS = ((100, 2.0, 0.7), (200, 1.4, 1.1), (300, 1.3, 1.28))
+HISTORY = {
+    "step": [1, 2, 300],
+    "loss": [1.0, 0.5, 0.1],
+    "_data": [0.9, 0.4, 0.05],
+    "k": [0.5, 1.0, 1.28],
+}
+
+
+def everything(truth=1.0):
+    return ta.audit(
+        field(1.3, 1.28, truth),
+        resolution=resolution(center=1.0 if truth else 1.28, known=truth is not None),
+        data=OBSERVED,
+        tolerance=TOLERANCE,
+        history=HISTORY,
+        snapshots=ta.follow([(n, field(r, d, truth)) for n, r, d in STEPS]),
+    )
+
+
+def two(truth=1.0):
+    return ta.audit(
+        wave_field(1.1, 1.3, (1.02, 1.3), truth),
+        resolution=wave_resolution(truth is not None),
+        data=wave(SITES, 1.0, 1.0) + 0.01,
+        tolerance=TOLERANCE,
+        candidates=21,
+    )
+
+
+def one_line(residual, delivered=None, truth=1.0, points=None, **options):
+    x = np.linspace(0, 1, 50) if points is None else points
+    known = {} if delivered is None else {"delivered": delivered}
+    parameters = {"k": ta.Parameter(truth=truth, bounds=BOUNDS, **known)}
+    return ta.audit(residual, parameters, ta.views.Pointwise(), points=x, **options)
+
+
+def flat():
+    return one_line(lambda k: np.ones(9) + 0 * k, 1.2, points=np.arange(9.0), tolerance=TOLERANCE)
+
+
+def another_view(truth=1.0):
+    x = np.linspace(0, 1, 512)
+    ripple = np.where(np.arange(512) % 2, 1.0, -1.0)
+    frozen = ta.FrozenResidual(
+        lambda k: (k - 1.0) * (1 + 10 * ripple) - 3.0 * ripple,
+        {"k": ta.Parameter(truth=truth, delivered=1.3, bounds=BOUNDS)},
+        x,
+        view=ta.views.Pointwise(),
+    )
+    found = resolution(center=1.0 if truth else 1.3, known=truth is not None)
+    return ta.audit(frozen, view=ta.views.Patch(cells=8), resolution=found, tolerance=TOLERANCE)
+
+
+def linear():
+    x = np.linspace(0, 1, 30)
+    k = ta.Parameter(truth=0.0, delivered=-0.05, bounds=(-1.0, 1.0), coordinate="linear", scale=0.2)
+    return ta.audit(
+        lambda k: k * (1 + x) + 0.03, {"k": k}, ta.views.Pointwise(), points=x, tolerance=TOLERANCE
+    )
+
+
+def three_axes():
+    points = np.random.default_rng(0).random((60, 3))
+    return one_line(lambda k: (k - 1.2) * points[:, 2], 1.1, points=points)
+
+
+def several_equations():
+    x = np.linspace(0, 1, 12)
+    points = np.stack([x, x**2], axis=1)
+    frozen = ta.FrozenResidual(
+        lambda k: (k * np.ones(12) - 1.1, k * x - 1.2),
+        {"k": ta.Parameter(truth=1.0, delivered=1.0, bounds=BOUNDS)},
+        points,
+        ta.views.Blocks([ta.views.Pointwise(), ta.views.Pointwise()]),
+        field=x - 0.5,
+    )
+    return ta.audit(frozen, tolerance=TOLERANCE)
+
+
+MAKERS = {
+    "everything": everything,
+    "candidate": lambda: everything(None),
+    "two": two,
+    "two around a candidate": lambda: two(None),
+    "around a point": lambda: ta.audit(
+        field(1.3, 1.5, None), at={"k": 1.1}, tolerance=TOLERANCE, view=ta.views.Patch(cells=4)
+    ),
+    "axis two alone": lambda: one_line(lambda k: k * np.linspace(1, 2, 50) - 1.2),
+    "no resolution": lambda: ta.audit(field(1.3, 1.28), tolerance=TOLERANCE, spectrum=False),
+    "another view": another_view,
+    "another view, candidate": lambda: another_view(None),
+    "flat": flat,
+    "on a bound": lambda: ta.audit(field(5.0, 2.9), tolerance=TOLERANCE),
+    "within tolerance": lambda: ta.audit(
+        field(1.01, 1.01), resolution=resolution(0.6), tolerance=TOLERANCE
+    ),
+    "exact": lambda: one_line(lambda k: (k - 1.0) * np.linspace(1, 2, 50), 1.0),
+    "linear": linear,
+    "three axes": three_axes,
+    "several equations": several_equations,
+    "elsewhere": lambda: ta.audit(
+        field(1.3, 1.28), resolution=resolution(center=1.5), tolerance=TOLERANCE
+    ),
+    "tiny tolerance": lambda: ta.audit(
+        field(1.3, 1.28), resolution=resolution(), tolerance=ta.Tolerance(0.01, 0.02, 0.003)
+    ),
+    "huge tolerance": lambda: ta.audit(
+        field(1.3, 1.28), resolution=resolution(), tolerance=ta.Tolerance(1.0, 2000.0, 400.0)
+    ),
+    **{
+        f"named {kind}": lambda name=name: ta.audit(
+            field(1.3, 1.28, name=name),
+            resolution=resolution(name=name),
+            data=OBSERVED,
+            tolerance=TOLERANCE,
+            history={"step": [1, 2], name + "!": [1.0, 0.5], name: [1.0, 1.2]},
+            snapshots=ta.follow(
+                [(1, field(1.5, 1.1, name=name)), (2, field(1.3, 1.28, name=name))]
+            ),
+        )
+        for kind, name in STRANGE.items()
+    },
+}
+CANDIDATES = ("candidate", "two around a candidate", "around a point", "another view, candidate")
+
+
+@cache
+def made(case):
+    return MAKERS[case]()
+
+
+@pytest.fixture(scope="session")
+def audit_of():
+    """Audits by the name of their case, each made once."""
+    return made
+
+
+@cache
+def page_of(case):
+    return render(made(case), advice=made(case).route.advice)
+
+
+@pytest.fixture(scope="session")
+def html_of():
+    """Their pages, each rendered once."""
+    return page_of
+
+
+@pytest.fixture(scope="session")
+def strange_names():
+    return STRANGE
+
+
+def pytest_generate_tests(metafunc):
+    if "case" in metafunc.fixturenames:
+        metafunc.parametrize("case", MAKERS)
+    if "candidate_case" in metafunc.fixturenames:
+        metafunc.parametrize("candidate_case", CANDIDATES)
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="session")
+def saved_tree(tmp_path_factory):
+    """The complete audit, through a file, opened by xarray alone."""
+    path = made("everything").to_netcdf(tmp_path_factory.mktemp("tree") / "audit.nc")
+    with xr.open_datatree(path, engine="h5netcdf") as tree:
+        yield tree.load()
+
+
+@pytest.fixture(scope="module")  # while it is open, no other event loop can run
+def chromium():
+    from playwright.sync_api import sync_playwright
+
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.fail(
+            "the page is tested in a real browser: install Chromium, as with apt install chromium"
+        )
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
