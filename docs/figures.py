@@ -14,15 +14,26 @@ from twoaxis.forward import get_solver
 DOCS = Path(__file__).parent
 FOLDER = DOCS / "_build" / "figures"
 
+# Pages whose own code draws their pictures.
+PAGES = (
+    "tutorial-audit.md",
+    "tutorial.md",
+    "tutorial-preference.md",
+    "concepts/two-axes.md",
+    "concepts/delivery.md",
+    "concepts/spectrum.md",
+    "howto/read-the-page.md",
+)
+
 BLUE, RED, GREEN, BLACK = "#4C78A8", "#E45756", "#54A24B", "#222222"
 
 
 def draw(app: object) -> None:  # noqa: ARG001
-    """Draw everything; the tutorials' pictures come from the tutorials' own code."""
+    """Draw everything; most pictures come from the code of the page that shows them."""
     import matplotlib.pyplot as plt
 
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for page in ("tutorial.md", "tutorial-preference.md", "concepts/spectrum.md"):
+    for page in PAGES:
         snippets.run(DOCS / page, FOLDER)
     observations_and_refits().savefig(FOLDER / "burgers.png", dpi=150)
     profile_and_models().savefig(FOLDER / "profile.png", dpi=150)

@@ -30,7 +30,7 @@ def run(page: Path, folder: Path) -> str:
     def refreshed(found: re.Match[str]) -> str:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(found[2], str(page), "exec"), namespace)
+            exec(compile(found[2], str(page), "exec", dont_inherit=True), namespace)
         lines = "\n".join(line.rstrip() for line in printed.getvalue().rstrip().splitlines())
         return found[1] + (f"\n```text\n{lines}\n```\n" if lines else "")
 
