@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def _interrupted() -> None:
-    err.print("interrupted; what was not finished has not been written")
+    err.print("interrupted; no file was left half written")
     sys.exit(INTERRUPTED)
 
 

@@ -83,7 +83,7 @@ def audit(
         where = ensure_directory(out_directory or run_directory)
     else:
         chosen = get_problem(str(problem))
-        where = ensure_directory(out_directory or Path(f"audit-{chosen.name}"))
+        where = out_directory or Path(f"audit-{chosen.name}")
         first = chosen.observed.layouts[0]
         try:
             runs = twoaxis.train(
@@ -100,6 +100,7 @@ def audit(
         except KeyboardInterrupt:
             err.print("stopped; the same command goes on from the last checkpoint", highlight=False)
             raise
+        where = ensure_directory(where)
     if len(runs) > 1:
         for title in dict.fromkeys(run.problem.title for run in runs):
             own = twoaxis.Runs([run for run in runs if run.problem.title == title])

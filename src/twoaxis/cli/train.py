@@ -56,10 +56,17 @@ def train(
     ] = "rba",
     datasets: Annotated[
         str | None,
-        typer.Option(help="Published draws, as 8-11 or 8,9.  [default: the problem's four]"),
+        typer.Option(
+            "--datasets",
+            "--dataset",
+            help="Published draws, as 8-11 or 8,9.  [default: the problem's four]",
+        ),
     ] = None,
     seeds: Annotated[
-        str, typer.Option(help="Seeds of initialisation and residual sites, as 0-9 or 0,3.")
+        str,
+        typer.Option(
+            "--seeds", "--seed", help="Of initialisation and residual sites, as 0-9 or 0,3."
+        ),
     ] = "0",
     steps: Annotated[int, typer.Option(help="Adam steps.")] = 5000,
     width: Annotated[int, typer.Option(help="Units of a hidden layer.")] = 64,

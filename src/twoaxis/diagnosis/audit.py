@@ -133,7 +133,8 @@ def audit(
     training, relation = audited, _relation(frozen, view, metric)
     if relation == "another view":
         training = read(frozen, bound_view(frozen, None), center, candidates, derivative, step)
-    minimum = training.scan.minimum
+    # A minimum on a bound is where the scan was cut off: nothing can be delivered against it.
+    minimum = None if training.bound_obstacle else training.scan.minimum
     whole = minimum is not None and all(p.delivered is not None for p in known.values())
     case = Case(
         parameters=known,

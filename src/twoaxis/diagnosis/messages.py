@@ -18,6 +18,7 @@ def collect_messages(case: Case, verdict: Verdict) -> list[str]:
         *_directions(case),
         *_small_gap(case, verdict),
         *_lucky_draw(case, verdict),
+        *_gap_beside(case, verdict),
         *_axis_one(case),
         *_missing(case),
     ]
@@ -112,6 +113,23 @@ def _lucky_draw(case: Case, verdict: Verdict) -> list[str]:
         f"{name} is within tolerance for these data, but the observations are weak: a matched fit "
         f"to another draw of the noise is off by {value:.3g} percent on average"
         for name, value in weak.items()
+    ]
+
+
+def _gap_beside(case: Case, verdict: Verdict) -> list[str]:
+    """A route for the field does not say that training delivered what the field prefers."""
+    about_the_field = (
+        Route.STRENGTHEN_RESIDUAL_EVIDENCE,
+        Route.CODESIGN_OBSERVATIONS_AND_RESIDUAL_EVIDENCE,
+        Route.IMPROVE_OBSERVATIONS,
+    )
+    if case.delivery is None or case.tolerance is None or verdict.route not in about_the_field:
+        return []
+    return [
+        f"delivery is off as well: the gap of {name} is {gap:+.3g} percent, more than the "
+        f"{case.tolerance.preference:g} percent that are tolerated for a displacement"
+        for name, gap in case.delivery.gap_percent.items()
+        if abs(gap) > case.tolerance.preference
     ]
 
 

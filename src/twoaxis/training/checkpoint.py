@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,10 @@ def save_checkpoint(job: Job, progress: Progress, directory: Path) -> None:
     for step, tree in progress.snapshots.items():
         arrays |= {f"snapshot.{step}.{n}": leaf for n, leaf in enumerate(jax.tree.leaves(tree))}
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    keys = [run_key(job.settings, spec) for spec in job.specs]
     told = {"format": FORMAT, "job": job_key(job), "step": str(progress.step)}
-    told["sha256"] = _checksum(contiguous)
+    told["runs"] = json.dumps(keys)
+    told["sha256"] = _checksum(contiguous, told)
     path = checkpoint_path(job, directory)
     write_whole(path, lambda target: save_file(contiguous, target, metadata=told))
 
@@ -71,13 +74,15 @@ def load_checkpoint(job: Job, start: Progress, directory: Path) -> Progress | No
             arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise _damaged(path, str(error)) from error
-    if told.get("format") != FORMAT or told.get("job") != job_key(job):
+    if not {"format", "job", "step", "runs", "sha256"} <= told.keys():
+        raise _damaged(path, "it does not say what it belongs to")
+    if told["format"] != FORMAT or told["job"] != job_key(job):
         raise InputError(
             "the checkpoint of this very job",
             f"{str(path)!r}, which belongs to another configuration",
             "move it away, choose another directory, or train anew with overwrite",
         )
-    if told.get("sha256") != _checksum(arrays):
+    if told.get("sha256") != _checksum(arrays, told):
         raise _damaged(path, "its arrays do not have their checksum")
     try:
         return _rebuilt(job, start, int(told["step"]), arrays)
@@ -109,10 +114,41 @@ def _filled(model: Any, arrays: dict[str, Any], prefix: str) -> Any:
     return jax.tree.unflatten(structure, found)
 
 
-def _checksum(arrays: dict[str, Any]) -> str:
-    digest = hashlib.sha256()
+def interrupted_jobs(whole: Job, directory: Path) -> list[Job]:
+    """Return the jobs among the runs of `whole` that stopped on their way in this directory.
+
+    A job that was killed while it wrote its runs has left some of them complete. It is finished
+    as it was begun, with all its runs, so that the numbers are those of the whole batch.
+    """
+    open_runs = {run_key(whole.settings, spec): spec for spec in whole.specs}
+    jobs = []
+    for path in sorted(directory.glob("checkpoint-*.safetensors")):
+        keys = _run_keys(path)
+        if keys and open_runs.keys() >= set(keys):
+            job = replace(whole, specs=[open_runs[key] for key in keys])
+            if checkpoint_path(job, directory) == path:
+                jobs.append(job)
+                open_runs = {k: spec for k, spec in open_runs.items() if k not in keys}
+    return jobs
+
+
+def _run_keys(path: Path) -> list[str]:
+    """Return the runs of a checkpoint; of a file that does not tell, none."""
+    try:
+        with safe_open(path, framework="numpy") as stored:
+            keys = json.loads((stored.metadata() or {}).get("runs", "[]"))
+    except (OSError, SafetensorError, ValueError):
+        return []
+    return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
+
+
+def _checksum(arrays: dict[str, Any], told: dict[str, str]) -> str:
+    """Return a digest of the arrays, with their names, types and shapes, and of what is told."""
+    digest = hashlib.sha256(json.dumps([told["job"], told["step"], told["runs"]]).encode())
     for name in sorted(arrays):
-        digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoaxis.diagnosis import Audit, Tolerance, audit, follow
 from twoaxis.errors import InputError
@@ -67,6 +68,9 @@ def audit_run(
         resolution = resolution_of_run(
             run, truth=truth, replicas=replicas, seed=seed, progress=progress
         )
+    told = list(notes)
+    if not run.finished:
+        told.insert(0, f"the training did not finish: {run.status}")
     along = [(step, each if truth else without_truth(each)) for step, each in run.follow()]
     return audit(
         frozen,
@@ -76,7 +80,7 @@ def audit_run(
         tolerance=tolerance,
         history=run.history if len(run.history) else None,
         snapshots=follow(along, at=None if truth else _delivered(run)) if along else None,
-        notes=notes,
+        notes=told,
     )
 
 
@@ -89,22 +93,45 @@ def resolution_of_run(
     progress: bool = True,
 ) -> Resolution:
     """Resolve the observations of a run with the declared solver of its problem."""
-    problem, sites = run.problem, np.asarray(run.dataset.sites)
-    frozen = run.frozen if truth else without_truth(run.frozen)
+    problem, dataset = run.problem, run.dataset
+    # Around a truth the bounds are the problem's, whatever the network delivered.
+    parameters = problem.parameters if truth else without_truth(run.frozen).parameters
+    on_grid = _grid_sites(run)
 
-    def forward(**parameters: Any) -> Any:
-        return get_solver(problem).at_sites(sites, **parameters)
+    def forward(**values: Any) -> Any:
+        solver = get_solver(problem)
+        if on_grid is not None:
+            return solver.at_sites(on_grid, **values)
+        return solver.at_points(dataset.coordinates, **values)
 
     return resolve(
         forward,
-        frozen.parameters,
-        run.dataset.noise_scale,
+        parameters,
+        dataset.noise_scale,
+        {dataset.label: np.arange(len(dataset.values))},
         replicas=replicas,
         seed=noise_seed(problem, seed),
-        coordinates=run.dataset.coordinates,
+        coordinates=dataset.coordinates,
         vectorized=True,
         progress=progress,
     )
+
+
+def _grid_sites(run: Run) -> NDArray[np.intp] | None:
+    """Return the observed nodes of the fine grid, or None where a dataset lies between them.
+
+    A network is trained on coordinates. The indices of a dataset of one's own are believed only
+    where they point to the same places.
+    """
+    solver = get_solver(run.problem)
+    sites, size = np.asarray(run.dataset.sites), int(np.prod(solver.shape))
+    count = len(run.dataset.values)
+    if sites.shape != (count,) or sites.dtype.kind not in "iu" or sites.min() < 0:
+        return None
+    if sites.max() >= size:
+        return None
+    same = np.allclose(solver.points(sites), run.dataset.coordinates, rtol=0, atol=1e-9)
+    return sites.astype(np.intp) if same else None
 
 
 def without_truth(frozen: FrozenResidual) -> FrozenResidual:

@@ -180,6 +180,7 @@ class Run:
             residual_at=residual_at,
             field=here["u"],
             axes=settings.axes,
+            notes=_outside(problem, snapshot.delivered),
         )
 
     def __repr__(self) -> str:
@@ -254,7 +255,7 @@ def _names(settings: Settings) -> tuple[str, ...]:
 
 
 def _field(settings: Settings, layers: Layers, points: FloatArray) -> FloatArray:
-    parts = [points[start : start + CHUNK] for start in range(0, len(points), CHUNK)]
+    parts = [points[start : start + CHUNK] for start in range(0, max(len(points), 1), CHUNK)]
     return np.concatenate(
         [
             field_value(
@@ -294,13 +295,26 @@ def _with_delivered(problem: Problem, delivered: dict[str, float]) -> dict[str, 
     return found
 
 
+def _outside(problem: Problem, delivered: dict[str, float]) -> tuple[str, ...]:
+    """Say which delivered values lie outside the bounds of the problem."""
+    return tuple(
+        f"the delivered {name} = {delivered[name]:.4g} lies outside the problem's bounds "
+        f"{p.bounds[0]:g} to {p.bounds[1]:g}, which were widened to hold it"
+        for name, p in problem.parameters.items()
+        if not p.bounds[0] <= delivered[name] <= p.bounds[1]
+    )
+
+
 def _checked(settings: Settings, points: ArrayLike) -> FloatArray:
-    array = np.asarray(points, dtype=float)
+    try:
+        array = np.asarray(points, dtype=float)
+    except (TypeError, ValueError):
+        array = np.empty(0)
     axes = settings.axes
     if array.ndim != 2 or array.shape[1] != len(axes) or not np.isfinite(array).all():
         raise InputError(
             f"finite points with the columns {', '.join(axes)}",
-            f"an array of shape {array.shape}",
+            f"{type(points).__name__} of shape {array.shape}",
             "stack the coordinates as columns, as in numpy.column_stack([x, t])",
         )
     return array

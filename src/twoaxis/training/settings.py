@@ -16,7 +16,9 @@ from twoaxis.errors import InputError
 from twoaxis.observations import Dataset
 from twoaxis.problems import EvolutionProblem, Problem
 from twoaxis.training.methods import Method
+from twoaxis.training.methods.stored import StoredMethod
 from twoaxis.training.network import Network, derivative_orders
+from twoaxis.views.checks import is_real
 
 Conditions = Literal["soft", "exact"]
 Precision = Literal["float32", "float64"]
@@ -74,7 +76,7 @@ class Settings:
         _check_positive("boundary_weight", self.boundary_weight, or_zero=True)
         _check_choice("conditions", self.conditions, ("soft", "exact"))
         _check_choice("precision", self.precision, ("float32", "float64"))
-        if not (isinstance(self.warmup, (int, float)) and 0 <= self.warmup < 1):
+        if not (is_real(self.warmup) and 0 <= self.warmup < 1):
             raise InputError(
                 "a warm-up from 0 to below 1, as a share of the steps",
                 f"warmup={self.warmup!r}",
@@ -91,6 +93,10 @@ class Settings:
                 'pass conditions="soft", or give the problem an ansatz',
             )
         derivative_orders(self.problem.derivatives, self.axes)
+        for name in ("steps", "residual_points", "boundary_points"):
+            object.__setattr__(self, name, int(getattr(self, name)))
+        for name in ("learning_rate", "physics_weight", "boundary_weight", "warmup"):
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -140,6 +146,12 @@ class RunSpec:
 
     def __post_init__(self) -> None:
         _check_count("seed", self.seed, 0)
+        if not isinstance(self.start, Mapping):
+            raise InputError(
+                "start as a mapping from names to values",
+                repr(self.start)[:100],
+                'pass start={"nu": 0.02}, with every parameter',
+            )
 
     def describe(self) -> dict[str, Any]:
         """Return what defines the run beside its settings, as plain values."""
@@ -167,10 +179,15 @@ class RunSpec:
 def run_key(settings: Settings, spec: RunSpec) -> str:
     """Return a name that holds everything which defines the run, the last part as a hash.
 
-    >>> # burgers-rba-d8-s0-1c0a5b7e
+    It looks like ``burgers-rba-d8-s0-1c0a5b7e0d2f``. A problem of one's own is told apart by its
+    name, equation, domain and parameters, not by its code.
     """
-    defined = {"protocol": PROTOCOL, **settings.describe(), **spec.describe()}
-    text = json.dumps(defined, sort_keys=True, default=repr)
+    problem = settings.problem
+    known = {name: dataclasses.asdict(p) for name, p in problem.parameters.items()}
+    equation = [problem.equation, dict(problem.domain), known]
+    defined = {"protocol": PROTOCOL, "equation": equation}
+    defined |= {**settings.describe(), **spec.describe()}
+    text = json.dumps(defined, sort_keys=True, default=plain_value)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     label = f"d{spec.dataset.label}-s{spec.seed}"
     return _safe(f"{settings.problem.name}-{settings.method.name}-{label}") + f"-{digest}"
@@ -178,9 +195,18 @@ def run_key(settings: Settings, spec: RunSpec) -> str:
 
 def method_options(method: Method) -> dict[str, Any]:
     """Return the fields of a method; one that is no dataclass has none that we could name."""
+    if isinstance(method, StoredMethod):
+        return method.options
     if dataclasses.is_dataclass(method) and not isinstance(method, type):
         return dataclasses.asdict(method)
     return {}
+
+
+def plain_value(value: Any) -> Any:
+    """Return what stands in JSON for a value that JSON does not know."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    return repr(value)
 
 
 def _safe(text: str) -> str:

@@ -1,17 +1,18 @@
 """Runs on disk: weights and arrays as safetensors, everything else in a readable sidecar.
 
 ``KEY.safetensors`` is written first, ``KEY.json`` last and with the other's checksum, both
-whole or not at all: a run whose sidecar is there is complete. Reading runs no code from a file.
+whole or not at all: a run whose sidecar is there is complete. The sidecar carries a checksum of
+its own, so that a changed number is seen. Reading runs no code from a file.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,11 +22,12 @@ from safetensors.numpy import load, save
 from twoaxis.errors import InputError
 from twoaxis.files import write_whole
 from twoaxis.observations import Dataset
-from twoaxis.problems import Problem, get_problem
-from twoaxis.training.methods import METHODS, Method, Recipe
+from twoaxis.problems import PROBLEMS, Problem
+from twoaxis.training.methods import METHODS, Method
+from twoaxis.training.methods.stored import StoredMethod
 from twoaxis.training.network import Network
 from twoaxis.training.run import Run, Runs, Snapshot
-from twoaxis.training.settings import RunSpec, Settings
+from twoaxis.training.settings import RunSpec, Settings, plain_value
 from twoaxis.version import __version__
 from twoaxis.views.storage import view_from_plain, view_to_plain
 
@@ -60,8 +62,10 @@ def save_run(run: Run, directory: str | Path) -> Path:
         "snapshots": described,
         "arrays": {"file": f"{run.key}.safetensors", "sha256": _sha256(content)},
     }
-    text = json.dumps(sidecar, indent=2, allow_nan=False) + "\n"
+    text = json.dumps(sidecar | {"sha256": _seal(sidecar)}, indent=2, default=plain_value) + "\n"
     where = Path(directory)
+    # A run that is replaced is gone until the new one is complete, never a mixture of both.
+    (where / f"{run.key}.json").unlink(missing_ok=True)
     write_whole(where / f"{run.key}.safetensors", lambda path: path.write_bytes(content))
     return write_whole(where / f"{run.key}.json", lambda path: path.write_text(text))
 
@@ -76,8 +80,11 @@ def load_run(path: str | Path, problem: Problem | None = None) -> Run:
     problem : Problem, optional
         For a run on a problem of one's own, which no file can hold.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError("the sidecar of a run", repr(path), "name a file KEY.json")
     path = Path(path)
     plain = _read_sidecar(path)
+    chosen = _problem_of(plain, path, problem)
     try:
         content = path.with_suffix(".safetensors").read_bytes()
     except OSError as error:
@@ -85,17 +92,18 @@ def load_run(path: str | Path, problem: Problem | None = None) -> Run:
     if _sha256(content) != plain["arrays"]["sha256"]:
         raise _damaged(path, "its arrays do not have the checksum that the sidecar names")
     try:
-        return _rebuilt(plain, load(content), problem)
-    except (SafetensorError, KeyError, TypeError, ValueError, IndexError) as error:
-        if isinstance(error, InputError) and problem is None and "problems" in error.wanted:
-            raise
+        return _rebuilt(plain, load(content), chosen)
+    except (
+        *(SafetensorError, KeyError, TypeError, ValueError),
+        *(IndexError, AttributeError, OverflowError),
+    ) as error:
         raise _damaged(path, str(error)) from error
 
 
 def load_runs(directory: str | Path, problem: Problem | None = None) -> Runs:
     """Read all runs of a directory, in the order of their keys."""
-    where = Path(directory)
-    if not where.is_dir():
+    where = Path(directory) if isinstance(directory, (str, os.PathLike)) else None
+    if where is None or not where.is_dir():
         raise InputError(
             "a directory of runs", repr(str(directory)), "pass the one given to train(out=...)"
         )
@@ -117,23 +125,6 @@ def is_sidecar(path: Path) -> bool:
         # Arrays of the same name beside it mean that this was a sidecar: do not overlook it.
         return path.with_suffix(".safetensors").exists()
     return isinstance(plain, dict) and plain.get("format") == FORMAT
-
-
-@final
-@dataclass(frozen=True)
-class StoredMethod:
-    """The name and options of a method whose code is not here."""
-
-    name: str
-    options: dict[str, Any]
-
-    def recipe(self) -> Recipe:
-        """Say that the parts are not known: a file holds no code."""
-        raise InputError(
-            "a method whose code is known",
-            f"{self.name!r}, of which the file keeps the name and the options",
-            "train with the method's own object; a stored run can be diagnosed without it",
-        )
 
 
 def _put_snapshot(
@@ -177,10 +168,30 @@ def _read_sidecar(path: Path) -> dict[str, Any]:
     arrays = plain.get("arrays")
     if not isinstance(arrays, dict) or not isinstance(arrays.get("sha256"), str):
         raise _damaged(path, "it does not name the checksum of its arrays")
+    if plain.pop("sha256", None) != _seal(plain):
+        raise _damaged(path, "it does not have its own checksum")
+    if plain.get("key") != path.stem:
+        raise _damaged(path, "it describes a run of another name")
     return plain
 
 
-def _rebuilt(plain: dict[str, Any], arrays: dict[str, Any], problem: Problem | None) -> Run:
+def _problem_of(plain: dict[str, Any], path: Path, problem: Problem | None) -> Problem:
+    """Return the problem of a run: a benchmark, or the one that was handed in."""
+    settings = plain.get("settings")
+    name = settings.get("problem") if isinstance(settings, dict) else None
+    if not isinstance(name, str):
+        raise _damaged(path, "it does not name its problem")
+    chosen = PROBLEMS.get(name) if problem is None else problem
+    if chosen is None or chosen.name != name:
+        raise InputError(
+            f"the problem {name}",
+            "none of that name" if chosen is None else chosen.name,
+            "pass the one that the run was made with, as in load_run(path, problem=...)",
+        )
+    return chosen
+
+
+def _rebuilt(plain: dict[str, Any], arrays: dict[str, Any], problem: Problem) -> Run:
     settings = _settings(plain["settings"], problem)
     described = plain["run"]
     dataset = Dataset(
@@ -213,15 +224,11 @@ def _rebuilt(plain: dict[str, Any], arrays: dict[str, Any], problem: Problem | N
     )
 
 
-def _settings(plain: dict[str, Any], problem: Problem | None) -> Settings:
-    options = dict(plain)
-    name = options.pop("problem")
-    chosen = get_problem(name) if problem is None else problem
-    if chosen.name != name:
-        raise InputError(f"the problem {name}", chosen.name, "pass the one the run was made with")
+def _settings(plain: dict[str, Any], problem: Problem) -> Settings:
+    options = {name: value for name, value in plain.items() if name != "problem"}
     method = _method(**options.pop("method"))
     network = Network(**options.pop("network"))
-    return Settings(problem=chosen, method=method, network=network, **options)
+    return Settings(problem=problem, method=method, network=network, **options)
 
 
 def _method(name: str, options: dict[str, Any]) -> Method:
@@ -241,6 +248,11 @@ def _method(name: str, options: dict[str, Any]) -> Method:
 
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _seal(plain: dict[str, Any]) -> str:
+    """Return the checksum of a sidecar's content, whatever its white space."""
+    return _sha256(json.dumps(plain, sort_keys=True, default=plain_value).encode())
 
 
 def _damaged(path: Path, why: str) -> InputError:

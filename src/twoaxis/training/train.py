@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from twoaxis.errors import InputError, WorkerError
-from twoaxis.files import ensure_directory
+from twoaxis.files import TEMPORARY, ensure_directory
 from twoaxis.observations import Dataset, published_dataset
 from twoaxis.problems import EvolutionProblem, Problem, get_problem
 from twoaxis.progress import progress_bar
 from twoaxis.training.backends import Device, choose_backend
-from twoaxis.training.checkpoint import checkpoint_path, load_checkpoint, save_checkpoint
+from twoaxis.training.checkpoint import (
+    checkpoint_path,
+    interrupted_jobs,
+    load_checkpoint,
+    save_checkpoint,
+)
 from twoaxis.training.job import Job, Progress
 from twoaxis.training.methods import Method, get_method
 from twoaxis.training.network import Network
@@ -32,6 +39,8 @@ BOUNDARY_POINTS = 512
 BOUNDARY_WEIGHT = 1.0
 
 CHECKPOINT_SECONDS = 20.0
+# A temporary file that nobody has written to for so long belongs to a process that was killed.
+ABANDONED_SECONDS = 3600.0
 
 
 def train(
@@ -122,22 +131,25 @@ def train(
     settings = Settings(
         problem=problem,
         method=method,
-        network=network or Network(64, 4 if steady else 3),
+        network=Network(64, 4 if steady else 3) if network is None else network,
         steps=steps,
         conditions=conditions,
         precision=precision,
         learning_rate=learning_rate,
         physics_weight=physics_weight,
-        residual_points=residual_points or RESIDUAL_POINTS["steady" if steady else "evolution"],
+        residual_points=RESIDUAL_POINTS["steady" if steady else "evolution"]
+        if residual_points is None
+        else residual_points,
         boundary_points=boundary_points if steady else 0,
         boundary_weight=boundary_weight if steady else 0.0,
         warmup=method.recipe().warmup if warmup is None else warmup,
     )
     started = starting_values(problem, start, fixed)
+    each_seed = _seeds(seeds)
     specs = [
         RunSpec(dataset=dataset, seed=seed, start=started, fixed=frozenset(fixed or {}))
         for dataset in _datasets(problem, datasets)
-        for seed in _seeds(seeds)
+        for seed in each_seed
     ]
     return train_specs(
         settings,
@@ -168,6 +180,7 @@ def train_specs(
 
     For sweeps in which starting or fixed values differ by run.
     """
+    _check_specs(settings.problem, specs)
     keys = [run_key(settings, spec) for spec in specs]
     if not specs or len(set(keys)) < len(keys):
         raise InputError(
@@ -183,11 +196,15 @@ def train_specs(
         )
     steps = _snapshot_steps(snapshots, settings.steps)
     directory = None if out is None else ensure_directory(out)
+    if directory is not None:
+        _sweep(directory)
     found = _stored(keys, directory, settings.problem, steps) if not overwrite else {}
-    missing = [spec for spec, key in zip(specs, keys, strict=True) if key not in found]
-    if missing:
-        backend = choose_backend(settings, len(missing), device, workers, batch)
-        job = Job(settings, missing, steps)
+    whole = Job(settings, specs, steps)
+    jobs = interrupted_jobs(whole, directory) if directory is not None and not overwrite else []
+    begun = {run_key(settings, spec) for job in jobs for spec in job.specs}
+    missing = [s for s, key in zip(specs, keys, strict=True) if key not in found.keys() | begun]
+    for job in [*jobs, Job(settings, missing, steps)] if missing else jobs:
+        backend = choose_backend(settings, len(job.specs), device, workers, batch)
         found |= {run.key: run for run in _train(job, backend, directory, overwrite, progress)}
     return Runs([found[key] for key in keys])
 
@@ -258,10 +275,42 @@ def _stored(
     return found
 
 
+def _sweep(directory: Path) -> None:
+    """Remove what a killed process left half written; a file that is still fresh may be in use."""
+    for path in directory.glob(f"{TEMPORARY}*"):
+        with suppress(OSError):  # another process was faster
+            if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
+                path.unlink()
+
+
+def _check_specs(problem: Problem, specs: Any) -> None:
+    """Refuse runs that cannot be trained, whoever composed them."""
+    if not isinstance(specs, Sequence) or not all(isinstance(spec, RunSpec) for spec in specs):
+        raise InputError(
+            "a list of twoaxis.training.RunSpec", repr(specs)[:100], "make one for every run"
+        )
+    for spec in specs:
+        _check_dataset(problem, spec.dataset)
+        known = starting_values(problem, spec.start, None)
+        if set(spec.start) != set(known) or not spec.fixed <= set(known):
+            raise InputError(
+                f"values for {', '.join(known)}, of which some may be fixed",
+                f"start={dict(spec.start)}, fixed={sorted(spec.fixed)}",
+                "use the names of the problem's parameters",
+            )
+
+
 def starting_values(
     problem: Problem, start: Mapping[str, float] | None, fixed: Mapping[str, float] | None
 ) -> dict[str, float]:
     """Return where every parameter starts: the problem's values, replaced by those given."""
+    for name, values_of in (("start", start), ("fixed", fixed)):
+        if values_of is not None and not isinstance(values_of, Mapping):
+            raise InputError(
+                f"{name} as a mapping from names to values",
+                repr(values_of)[:100],
+                f"pass {name}={{{next(iter(problem.parameters))!r}: ...}}",
+            )
     given = {**(start or {}), **(fixed or {})}
     unknown = sorted(set(given) - set(problem.parameters))
     both = sorted(set(start or {}) & set(fixed or {}))
@@ -280,7 +329,8 @@ def starting_values(
                 "none in the problem and none given",
                 f"pass start={{{name!r}: ...}}",
             )
-        values[name] = parameter._checked_value("start", value)
+        kind = "fixed value" if name in (fixed or {}) else "start"
+        values[name] = parameter._checked_value(kind, value)
     return values
 
 
@@ -307,14 +357,26 @@ def _checked_dataset(problem: Problem, dataset: Any) -> Dataset:
             repr(dataset)[:100],
             "pass datasets=[8, 9], or twoaxis.fresh_dataset(...)",
         )
-    if dataset.problem != problem.name:
+    _check_dataset(problem, dataset)
+    return dataset
+
+
+def _check_dataset(problem: Problem, dataset: Any) -> None:
+    """Refuse observations that cannot be used, before any work is done."""
+    if not isinstance(dataset, Dataset) or dataset.problem != problem.name:
         raise InputError(
             f"a dataset of {problem.name}",
-            f"one of {dataset.problem}",
+            f"one of {dataset.problem}" if isinstance(dataset, Dataset) else repr(dataset)[:100],
             "make it for the problem that you train on",
         )
-    values = np.asarray(dataset.values)
-    where = np.asarray(dataset.coordinates)
+    parts = ("values", "coordinates", "sites", "noise_scale")
+    values, where, _, noise = (_numbers(dataset, name) for name in parts)
+    if noise.ndim or not 0 <= noise < np.inf:
+        raise InputError(
+            "a finite noise_scale that is not negative",
+            f"noise_scale={dataset.noise_scale!r}",
+            "give the standard deviation of the noise, or 0 where none is known",
+        )
     if values.ndim != 1 or where.shape != (len(values), len(problem.domain)) or not len(values):
         raise InputError(
             "observations of shape (n,) at coordinates of shape (n, 2)",
@@ -337,7 +399,20 @@ def _checked_dataset(problem: Problem, dataset: Any) -> Dataset:
             f"{int(outside.sum())} outside, the first at {tuple(map(float, first))}",
             "check the order of the columns, or leave those sites out",
         )
-    return dataset
+
+
+def _numbers(dataset: Dataset, name: str) -> Any:
+    try:
+        array = np.asarray(getattr(dataset, name))
+    except ValueError:  # rows of different length
+        array = np.asarray(None)
+    if array.dtype.kind not in "iuf":
+        raise InputError(
+            f"real numbers as {name} of the dataset",
+            f"{name}={getattr(dataset, name)!r}"[:100],
+            "convert them to floats, or leave the dataset out",
+        )
+    return array
 
 
 def _seeds(seeds: Any) -> list[int]:
@@ -353,9 +428,10 @@ def _snapshot_steps(snapshots: Any, steps: int) -> tuple[int, ...]:
         if 0 <= snapshots <= steps:
             found = np.linspace(0, steps, int(snapshots) + 1)[1:]
             return tuple(sorted({round(float(step)) for step in found}))
-    elif isinstance(snapshots, Sequence) and not isinstance(snapshots, str):
-        whole = all(isinstance(s, (int, np.integer)) and 1 <= s <= steps for s in snapshots)
-        if whole:
+    elif isinstance(snapshots, Sequence) and not isinstance(snapshots, (str, bytes)):
+        kinds = {type(step) for step in snapshots}
+        whole = all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds)
+        if whole and all(1 <= step <= steps for step in snapshots):
             return tuple(sorted({int(step) for step in snapshots}))
     raise InputError(
         f"a number of snapshots from 0 to {steps}, or a list of steps from 1 to {steps}",

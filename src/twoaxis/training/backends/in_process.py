@@ -7,11 +7,13 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, final
 
 import jax
 import numpy as np
 
+from twoaxis.training.methods import METHODS
 from twoaxis.training.program import build_advance
 from twoaxis.training.settings import Settings
 
@@ -72,10 +74,9 @@ class _Session:
         self._parts = [
             jax.device_put(stack([data[run] for run in part]), device) for part in self._indices()
         ]
-        one = build_advance(settings)
-        # A batched product of one matrix is slower on a CPU than the plain one, by half.
-        several = _alone(one) if size == 1 else jax.vmap(one, in_axes=(0, 0, None, None))
-        self._advance = jax.jit(several, compiler_options=_options(device))
+        # Only a built-in method is known never to change: others are compiled anew.
+        compile_ = _shared if type(settings.method) in BUILT_IN else _compiled
+        self._advance = compile_(settings, size == 1, device.platform)
 
     def _indices(self) -> list[list[int]]:
         """Runs of each part; the last part is filled up with its own last run."""
@@ -91,6 +92,20 @@ class _Session:
             parts.append(jax.tree.map(np.asarray, done))
         joined = jax.tree.map(lambda *leaves: np.concatenate(leaves)[: self._runs], *parts)
         return joined
+
+
+def _compiled(settings: Settings, alone: bool, platform: str) -> Advance:
+    """Return the program of a batch."""
+    one = build_advance(settings)
+    # A batched product of one matrix is slower on a CPU than the plain one, by half.
+    several = _alone(one) if alone else jax.vmap(one, in_axes=(0, 0, None, None))
+    program: Advance = jax.jit(several, compiler_options=_options(platform))
+    return program
+
+
+# The next batch with equal settings and shapes need not be compiled again.
+_shared = lru_cache(maxsize=16)(_compiled)
+BUILT_IN = {type(method) for method in METHODS.values()}
 
 
 def _alone(advance: Advance) -> Advance:
@@ -125,7 +140,7 @@ def _memory(device: jax.Device) -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _options(device: jax.Device) -> dict[str, bool] | None:
+def _options(platform: str) -> dict[str, bool] | None:
     # Without it two processes may choose different products, and a resumed training would
     # leave the path of the undisturbed one.
-    return {"xla_gpu_deterministic_ops": True} if device.platform == "gpu" else None
+    return {"xla_gpu_deterministic_ops": True} if platform == "gpu" else None

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, final
@@ -118,10 +118,12 @@ class _Session:
         """End the workers; what they hold is worth nothing without us."""
         for process in self._processes:
             process.kill()
+        for process in self._processes:
             process.wait()
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
-                    stream.close()
+                    with suppress(OSError):  # an order that a dead worker did not take
+                        stream.close()
         self._threads.shutdown()
 
 

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from twoaxis.errors import InputError
 from twoaxis.training.rules import Add, GradientRule, Uniform, WeightRule
 from twoaxis.views import Pointwise, View
+from twoaxis.views.checks import is_real
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Recipe:
                     repr(part),
                     "pass one of twoaxis.training.rules, or an object of your own that has it",
                 )
-        if not (isinstance(self.warmup, (int, float)) and 0 <= self.warmup < 1):
+        if not (is_real(self.warmup) and 0 <= self.warmup < 1):
             raise InputError(
                 "a warm-up from 0 to below 1, as a share of the steps",
                 f"warmup={self.warmup!r}",

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from twoaxis.errors import InputError
+from twoaxis.views.checks import is_real
 
 Gradient = Any  # a pytree of arrays
 
@@ -63,7 +64,7 @@ class ProjectResidual:
     scale: float = 0.5
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.scale, (int, float)) and 0 <= self.scale < float("inf")):
+        if not (is_real(self.scale) and 0 <= self.scale < float("inf")):
             raise InputError(
                 "a scale of at least 0", f"scale={self.scale!r}", "the study has scale=0.5"
             )

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from twoaxis.errors import InputError
+from twoaxis.views.checks import is_real
 
 Weights = dict[str, jax.Array]
 
@@ -101,7 +102,7 @@ class Attention:
     needs_modes: bool = False
 
     def __post_init__(self) -> None:
-        numbers = all(isinstance(v, (int, float)) for v in (self.decay, self.increment))
+        numbers = is_real(self.decay) and is_real(self.increment)
         if not (numbers and 0 <= self.decay < 1 and 0 < self.increment < float("inf")):
             raise InputError(
                 "a decay from 0 to below 1 and an increment above 0",
@@ -144,8 +145,7 @@ class RetainStrength:
     needs_modes: bool = True
 
     def __post_init__(self) -> None:
-        number = isinstance(self.share, (int, float)) and not isinstance(self.share, bool)
-        if not (number and 0 < self.share <= 1):
+        if not (is_real(self.share) and 0 < self.share <= 1):
             raise InputError(
                 "a share of the strength above 0 and up to 1",
                 f"share={self.share!r}",
