@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from twoaxis import views
+from twoaxis.adapters import from_deepxde, from_jax, from_jinns, from_pina, from_torch
 from twoaxis.diagnosis import (
     Audit,
     Comparison,
@@ -52,7 +53,6 @@ from twoaxis.resolution import (
 from twoaxis.version import __version__
 
 if TYPE_CHECKING:
-    from twoaxis.adapters import from_deepxde, from_jax, from_jinns, from_pina, from_torch
     from twoaxis.training import (
         Network,
         Run,
@@ -71,11 +71,6 @@ _LAZY = {
     "Run": ("twoaxis.training", "train"),
     "Runs": ("twoaxis.training", "train"),
     "audit_run": ("twoaxis.training", "train"),
-    "from_deepxde": ("twoaxis.adapters", "deepxde"),
-    "from_jax": ("twoaxis.adapters", "train"),
-    "from_jinns": ("twoaxis.adapters", "jinns"),
-    "from_pina": ("twoaxis.adapters", "pina"),
-    "from_torch": ("twoaxis.adapters", "torch"),
     "load_run": ("twoaxis.training", "train"),
     "load_runs": ("twoaxis.training", "train"),
     "methods": ("twoaxis.training", "train"),

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoaxis.adapters.building import as_numpy, first_call, foreign, training_view
+from twoaxis.adapters.building import (
+    as_numpy,
+    as_points,
+    check_callable,
+    equations_of,
+    first_call,
+    foreign,
+    same_random_numbers,
+    some_values,
+    training_view,
+)
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameter, checked_parameters
@@ -35,10 +46,11 @@ def from_jax(
     ----------
     model : callable or any tree of arrays
         What `residual` takes first: a pure function, an equinox module, a flax module with its
-        variables bound, or a tree of weights.
+        variables bound, or a tree of weights. Modules of equinox and flax.nnx are evaluated as
+        copies in inference mode; the others are pure, and say themselves in which mode they are.
     residual : callable
         ``residual(model, points, **parameters)``, JAX in, JAX out: values of shape (N,) or
-        (N, 1), or a tuple of such for several equations.
+        (N, 1), or a tuple or mapping of such for several equations.
     points : array, shape (N, k)
         The residual points of the training.
     parameters : mapping of str to Parameter
@@ -47,7 +59,8 @@ def from_jax(
         The metric of the residual loss; the plain mean of squares by default.
     loss_weights : optional
         In place of a view: factors of the squared residual in the loss, one number for each
-        equation, or one for each point.
+        equation, or one for each point; of weights that the loss squares, as residual-based
+        attention (RBA) does, the squares.
     precision : {"float64", "float32"}
         Weights of lower precision are taken as they are; with points in float64 JAX computes
         in float64.
@@ -72,14 +85,13 @@ def from_jax(
     checked = checked_parameters(parameters)
     if precision not in ("float32", "float64"):
         raise InputError('precision "float32" or "float64"', repr(precision), "choose one of them")
-    if not callable(residual):
-        raise InputError("residual as a function", type(residual).__name__, "pass a callable")
-    where = as_numpy(points)
-    where = where[:, None] if where.ndim == 1 else where
+    check_callable(residual, model, checked)
+    where = as_points(points)
     names = list(checked)
+    still = _at_rest(model)
 
     def traced(at: Any, *values: Any) -> tuple[Any, ...]:
-        found = residual(model, at, **dict(zip(names, values, strict=True)))
+        found = equations_of(residual(still(), at, **dict(zip(names, values, strict=True))))
         return tuple(found) if isinstance(found, (tuple, list)) else (found,)
 
     def inputs(at: Any, values: Mapping[str, Any]) -> list[Any]:
@@ -90,12 +102,12 @@ def from_jax(
         ]
 
     def evaluate(at: Any, values: Mapping[str, Any]) -> Any:
-        with jax.enable_x64(precision == "float64"):
+        with jax.enable_x64(precision == "float64"), same_random_numbers():
             parts = [np.asarray(part) for part in traced(*inputs(at, values))]
         return tuple(parts) if len(parts) > 1 else parts[0]
 
     def jacobian(**values: Any) -> FloatArray:
-        with jax.enable_x64(precision == "float64"):
+        with jax.enable_x64(precision == "float64"), same_random_numbers():
             at, *primals = inputs(where, values)
             columns = []
             for number in range(len(names)):
@@ -106,20 +118,60 @@ def from_jax(
 
     first = first_call(evaluate, where, checked)
     equations = len(first) if isinstance(first, tuple) else 1
-    return FrozenResidual(
+    frozen = FrozenResidual(
         lambda **values: evaluate(where, values),
         checked,
         where,
         view=training_view(view, loss_weights, equations, len(where)),
         jacobian=jacobian,
         residual_at=evaluate_at(evaluate),
-        field=_field(jax, model, where, precision, field),
+        field=_field(jax, still(), where, precision, field),
+        notes=_notes(jax, model, first[0] if isinstance(first, tuple) else first),
     )
+    frozen.checked(first, some_values(checked))  # shapes and values, while the cause is near
+    return frozen
 
 
 def evaluate_at(evaluate: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``residual_at(points, **parameters)`` from ``evaluate(points, parameters)``."""
     return lambda at, **values: evaluate(at, values)
+
+
+def _at_rest(model: Any) -> Callable[[], Any]:
+    """Return a function that hands out the model in inference mode, never the model itself.
+
+    Modules of flax.nnx keep counters and statistics that a call changes, so every call gets a
+    copy of its own. Neither library is imported here: a module of theirs has done that.
+    """
+    nnx: Any = sys.modules.get("flax.nnx")
+    if nnx is not None and isinstance(model, nnx.Module):
+
+        def copied() -> Any:
+            fresh = nnx.clone(model)
+            fresh.eval()
+            return fresh
+
+        return copied
+    equinox: Any = sys.modules.get("equinox")
+    if equinox is not None and isinstance(model, equinox.Module):
+        inference = equinox.nn.inference_mode(model)
+        return lambda: inference
+    return lambda: model
+
+
+def _notes(jax: Any, model: Any, residual: Any) -> tuple[str, ...]:
+    """Say in which precision the residual comes, and the weights are."""
+    if residual.dtype != np.float64:
+        return (
+            f'the residual is evaluated in {residual.dtype}; precision="float64" gives double '
+            "precision, where nothing inside the residual asks for less",
+        )
+    nnx: Any = sys.modules.get("flax.nnx")
+    if nnx is not None and isinstance(model, nnx.Module):
+        model = nnx.state(model)
+    kinds = {str(leaf.dtype) for leaf in jax.tree.leaves(model) if hasattr(leaf, "dtype")}
+    low = sorted(kind for kind in kinds if "float" in kind and kind != "float64")
+    return (f"weights in {', '.join(low)} are evaluated in double precision",) if low else ()
 
 
 def _field(

@@ -1,0 +1,7 @@
+"""DeepXDE: compiled and trained models, on its PyTorch and its JAX backend."""
+
+from __future__ import annotations
+
+from twoaxis.adapters.deepxde.freeze import from_deepxde
+
+__all__ = ["from_deepxde"]

@@ -1,0 +1,433 @@
+"""Real jinns models, trained for a few steps: what the adapter reads against jinns itself."""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jinns
+import numpy as np
+import optax
+import pytest
+from jinns.parameters import EqParams, Params
+
+import twoaxis as ta
+from twoaxis.adapters.jinns import from_jinns
+
+pytestmark = [
+    # jinns silences this one about its own classes when it is imported; pytest starts anew.
+    pytest.mark.filterwarnings("ignore:Using `field"),
+    # jinns reminds of terms of the loss that are left out on purpose here.
+    pytest.mark.filterwarnings("ignore:Missing boundary condition"),
+    pytest.mark.filterwarnings("ignore:Initial condition wasn't provided"),
+    pytest.mark.filterwarnings("ignore:Initial condition not provided"),
+]
+WIDE = ta.Parameter(bounds=(1e-3, 1e3))
+REAL = ta.Parameter(bounds=(-10.0, 10.0), coordinate="linear")
+
+
+class Decay(jinns.loss.ODE):
+    """u' = -rate u."""
+
+    def equation(self, t, u, params):
+        return jax.jacfwd(lambda s: u(s, params))(t)[:, 0] + params.eq_params.rate * u(t, params)
+
+
+class Heat(jinns.loss.PDENonStatio):
+    """u_t = exp(theta) u_xx: the unknown stands behind a transform."""
+
+    def equation(self, t_x, u, params):
+        slope = jax.grad(lambda at: u(at, params)[0])
+        bend = jax.jacfwd(slope)(t_x)[1, 1]
+        return (slope(t_x)[0] - jnp.exp(params.eq_params.theta) * bend).reshape(1)
+
+
+class Source(jinns.loss.PDEStatio):
+    """A steady problem in the plane with three unknowns: a source's place and strength."""
+
+    def equation(self, x, u, params):
+        bend = jnp.trace(jax.hessian(lambda at: u(at, params)[0])(x))
+        p = params.eq_params
+        away = (x[0] - p.a) ** 2 + (x[1] - p.b) ** 2
+        return (bend - p.s * jnp.exp(-2 * away)).reshape(1)
+
+
+class Gain(jinns.loss.ODE):
+    """v' = k_0 u - k_1 v, the second equation of a chain."""
+
+    def equation(self, t, u, params):
+        slope = jax.jacfwd(lambda s: u(s, params))(t)[:, 0]
+        both, k = u(t, params), params.eq_params.k
+        return (slope[1] - k[0] * both[0] + k[1] * both[1]).reshape(1)
+
+
+class Both(jinns.loss.ODE):
+    """The chain as one vector equation, with a factor for each component."""
+
+    def equation(self, t, u, params):
+        slope = jax.jacfwd(lambda s: u(s, params))(t)[:, 0]
+        both, k = u(t, params), params.eq_params.k
+        return jnp.stack([slope[0] + k[0] * both[0], slope[1] - k[0] * both[0] + k[1] * both[1]])
+
+
+@dataclass
+class Solved:
+    """What a user holds after training."""
+
+    loss: Any
+    params: Any
+    data: Any
+    start: Any
+
+
+KINDS = {
+    "ODE": (jinns.loss.LossODE, jinns.loss.LossWeightsODE, jinns.parameters.DerivativeKeysODE),
+    "PDEStatio": (
+        jinns.loss.LossPDEStatio,
+        jinns.loss.LossWeightsPDEStatio,
+        jinns.parameters.DerivativeKeysPDEStatio,
+    ),
+    "PDENonStatio": (
+        jinns.loss.LossPDENonStatio,
+        jinns.loss.LossWeightsPDENonStatio,
+        jinns.parameters.DerivativeKeysPDENonStatio,
+    ),
+}
+
+
+def generator(kind):
+    key, box = jax.random.PRNGKey(1), dict(dim=1, min_pts=(0.0,), max_pts=(1.0,), nb=None)
+    if kind == "ODE":
+        return jinns.data.DataGeneratorODE(key=key, nt=40, tmin=0.0, tmax=1.0)
+    if kind == "PDENonStatio":
+        return jinns.data.CubicMeshPDENonStatio(key=key, n=40, ni=4, tmin=0.0, tmax=1.0, **box)
+    box = dict(dim=2, min_pts=(-1.0, -1.0), max_pts=(1.0, 1.0), nb=None)
+    return jinns.data.CubicMeshPDEStatio(key=key, n=40, **box)
+
+
+def trained(
+    kind, equation, unknowns, outputs=1, weight=1.0, steps=8, keys="both", data=None, **network
+):
+    """Train as a user of jinns does."""
+    EqParams.clear()  # jinns fixes the names of the unknowns once in a session
+    data = generator(kind) if data is None else data
+    columns = {"ODE": 1, "PDEStatio": 2, "PDENonStatio": 2}[kind]
+    layers = ((eqx.nn.Linear, columns, 8), (jax.nn.tanh,), (eqx.nn.Linear, 8, outputs))
+    u, weights = jinns.nn.PINN_MLP.create(
+        key=jax.random.PRNGKey(0), eqx_list=layers, eq_type=kind, **network
+    )
+    start = Params(
+        nn_params=weights, eq_params={n: jnp.asarray(v, float) for n, v in unknowns.items()}
+    )
+    make, weigh, derive = KINDS[kind]
+    loss = make(
+        u=u,
+        dynamic_loss=equation,
+        loss_weights=weigh(dyn_loss=weight),
+        derivative_keys=derive.from_str(params=start, dyn_loss=keys),
+        params=start,
+    )
+    solution = jinns.solve(
+        n_iter=steps, init_params=start, data=data, loss=loss, optimizer=optax.adam(1e-2),
+        verbose=False, key=jax.random.PRNGKey(2),
+    )  # fmt: skip
+    return Solved(solution[4], solution[0], solution[3], start)
+
+
+CASES = {
+    "decay": (("ODE", Decay(), {"rate": 0.7}), {"rate": WIDE}),
+    "heat": (("PDENonStatio", Heat(), {"theta": -0.5}), {"theta": REAL}),
+    "source": (
+        ("PDEStatio", Source(), {"a": 0.2, "b": -0.3, "s": 1.1}),
+        {"a": REAL, "b": REAL, "s": WIDE},
+    ),
+    "system": (
+        (
+            "ODE",
+            (Both(), Gain(vectorial_dyn_loss_ponderation=jnp.array([2.0]))),
+            {"k": [0.8, 0.4]},
+            2,
+            (3.0, 0.5),
+        ),
+        {"k[0]": WIDE, "k[1]": WIDE},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def solved():
+    """Each problem trained once; tests only read them."""
+    return {name: trained(*arguments) for name, (arguments, _) in CASES.items()}
+
+
+def in_jinns(model, points, names):
+    """Residual by `evaluate`, point by point, and derivatives by reverse mode, in float64."""
+    with jax.enable_x64(True):
+        wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), model.params)
+
+        def residual(eq_params, point, equation):
+            moved = eqx.tree_at(lambda p: p.eq_params, wide, eq_params)
+            return equation.evaluate(point, model.loss.u, moved)
+
+        values, rows = [], []
+        for equation in model.loss.dynamic_loss:
+            whole = jax.jit(lambda e, x, q=equation: residual(e, x, q))
+            slopes = jax.jit(jax.jacrev(whole))
+            at = [jnp.asarray(point, jnp.float64) for point in points]
+            values.append(np.stack([whole(wide.eq_params, x) for x in at]))
+            found = [slopes(wide.eq_params, x) for x in at]
+            columns = []
+            for name in names:
+                leaf, _, place = name.rstrip("]").partition("[")
+                each = np.stack([np.asarray(getattr(s, leaf)) for s in found])
+                columns.append(each.reshape(*each.shape[:2], -1)[..., int(place or 0)])
+            rows.append(np.stack(columns, axis=-1))
+    residuals = [v[:, k] for v in values for k in range(v.shape[1])]
+    jacobians = [r[:, k] for r in rows for k in range(r.shape[1])]
+    return np.concatenate(residuals), np.concatenate(jacobians)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_geometry_agrees_with_jinns_in_double_precision(solved, case):
+    model, parameters = solved[case], CASES[case][1]
+    frozen = from_jinns(model.loss, model.params, model.data, parameters)
+    residual, physical = in_jinns(model, frozen.points, parameters)
+    values = {name: p.delivered for name, p in frozen.parameters.items()}
+    score = ta.score(frozen)
+    assert score.derivative == "given with the residual"
+    found = frozen.at(frozen.coordinates(values))
+    np.testing.assert_allclose(found, residual, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(frozen.jacobian(**values), physical, rtol=1e-10, atol=1e-12)
+    slope = [
+        v if p is WIDE else 1.0 for v, p in zip(values.values(), parameters.values(), strict=True)
+    ]
+    jacobian = physical * slope
+    # The loss of jinns: the mean over points of the sum over components, times its weight.
+    weights = np.repeat([3.0, 3.0, 0.5] if case == "system" else [1.0], 40) / 40
+    B, H = jacobian.T @ (weights * residual), jacobian.T @ (weights[:, None] * jacobian)
+    np.testing.assert_allclose(np.atleast_1d(score.B), B, rtol=1e-10)
+    np.testing.assert_allclose(np.atleast_2d(score.H), H, rtol=1e-10, atol=1e-14)
+    D = np.linalg.solve(H, -B)
+    np.testing.assert_allclose(list(score.displacement.values()), D, rtol=1e-10)
+
+
+def batch_of(model):
+    return model.data.get_batch()[1]
+
+
+@pytest.mark.parametrize("case", ["heat", "system"])
+def test_the_view_is_the_loss_of_the_training_in_single_precision(solved, case):
+    model, parameters = solved[case], CASES[case][1]
+    frozen = from_jinns(model.loss, model.params, model.data, parameters, precision="float32")
+    residual = frozen.at(
+        frozen.coordinates({name: p.delivered for name, p in frozen.parameters.items()})
+    )
+    expected = model.loss.evaluate(model.params, batch_of(model))[0]
+    bound = frozen.view.bind(frozen.points)
+    assert float(bound.quadratic(residual, residual)) == pytest.approx(float(expected), rel=1e-5)
+    samples = model.loss.evaluate_per_sample(model.params, batch_of(model)).dyn_loss
+    own = np.concatenate([np.asarray(each).T.ravel() for each in samples])
+    np.testing.assert_allclose(residual, own, rtol=1e-5, atol=1e-5 * np.abs(own).max())
+    assert "float32" in frozen.notes[0]
+
+
+def test_weights_of_a_system(solved):
+    model = solved["system"]
+    arguments = model.loss, model.params, model.data, CASES["system"][1]
+    frozen = from_jinns(*arguments)
+    np.testing.assert_allclose(frozen.view.weights, [3.0, 3.0, 0.5])
+    residual = frozen.at(
+        frozen.coordinates({name: p.delivered for name, p in frozen.parameters.items()})
+    )
+    np.testing.assert_allclose(residual[80:], 2 * residual[40:80], rtol=1e-12)
+    given = from_jinns(*arguments, loss_weights=[1, 2, 3])
+    np.testing.assert_allclose(given.view.weights, [1, 2, 3])
+    with pytest.raises(ta.InputError, match="loss weights for 3 equations"):
+        from_jinns(*arguments, loss_weights=np.ones(7))
+    with pytest.raises(ta.InputError, match="both"):
+        from_jinns(*arguments, view=ta.views.Pointwise(), loss_weights=1.0)
+
+
+def test_sites_names_and_delivered_values(solved):
+    model = solved["heat"]
+    frozen = from_jinns(model.loss, model.params, model.data, {"theta": REAL})
+    assert frozen.axes == ("t", "x")
+    np.testing.assert_array_equal(frozen.points, np.asarray(model.data.domain, float))
+    assert frozen.parameters["theta"].delivered == float(model.params.eq_params.theta)
+    assert float(model.params.eq_params.theta) != float(model.start.eq_params.theta)
+    shown = jax.vmap(lambda point: model.loss.u(point, model.params))(model.data.domain)
+    np.testing.assert_allclose(frozen.field, np.asarray(shown)[:, 0], rtol=1e-5, atol=1e-6)
+    steady, decay = solved["source"], solved["decay"]
+    three = from_jinns(steady.loss, steady.params, steady.data, CASES["source"][1])
+    assert three.axes == ("x", "y")
+    np.testing.assert_array_equal(three.points, np.asarray(steady.data.omega, float))
+    times = np.linspace(0, 1, 7)
+    own = from_jinns(decay.loss, decay.params, times, {"rate": WIDE})
+    assert own.axes == ("t",)
+    np.testing.assert_array_equal(own.points[:, 0], times)
+    moved = three.moved_to(np.array([[0.1, 0.2], [0.3, -0.4]]))
+    center = three.coordinates({n: p.delivered for n, p in three.parameters.items()})
+    expected, _ = in_jinns(steady, moved.points, "abs")
+    np.testing.assert_allclose(moved.at(center), expected, rtol=1e-10)
+
+
+def test_an_unknown_through_a_transform(solved):
+    model = solved["heat"]
+    arguments = model.loss, model.params, model.data
+    plain = ta.score(from_jinns(*arguments, {"theta": REAL}))
+    frozen = from_jinns(*arguments, {"theta": WIDE}, transform={"theta": (jnp.exp, jnp.log)})
+    stored = float(model.params.eq_params.theta)
+    assert frozen.parameters["theta"].delivered == pytest.approx(np.exp(stored), rel=1e-12)
+    physical = ta.score(frozen)
+    # The logarithm of exp(theta) is theta: the same coordinate, and so the same geometry.
+    for symbol in ("B", "H"):
+        assert getattr(physical, symbol) == pytest.approx(getattr(plain, symbol), rel=1e-10)
+    with pytest.raises(ta.InputError, match="undoes its first"):
+        from_jinns(*arguments, {"theta": WIDE}, transform={"theta": (jnp.exp, jnp.exp)})
+    with pytest.raises(ta.InputError, match="two functions"):
+        from_jinns(*arguments, {"theta": WIDE}, transform={"theta": jnp.exp})
+    with pytest.raises(ta.InputError, match="named parameters: theta"):
+        from_jinns(*arguments, {"theta": WIDE}, transform={"nu": (jnp.exp, jnp.log)})
+
+
+def test_points_after_resampling_and_a_training_in_double_precision():
+    """Points are those of the returned generator; a float64 model needs no note."""
+    rar = jinns.data.RARParameters(update_every=2, novelty_proportion=0.5, method="G")
+    with jax.enable_x64(True):
+        start = jinns.data.DataGeneratorODE(
+            key=jax.random.PRNGKey(1), nt=40, tmin=0.0, tmax=1.0, rar_parameters=rar
+        )
+        model = trained("ODE", Decay(), {"rate": 0.7}, data=start)
+        assert model.params.nn_params.layers[0].weight.dtype == "float64"
+        frozen = from_jinns(model.loss, model.params, model.data, {"rate": WIDE})
+    assert frozen.notes == ()
+    np.testing.assert_array_equal(frozen.points, np.asarray(model.data.times))
+    assert not np.array_equal(frozen.points, np.asarray(start.times))
+
+
+def test_an_audit_leaves_everything_as_it_was(solved):
+    model = solved["system"]
+    trees = model.params, model.data, eqx.filter(model.loss, eqx.is_array)
+    before = [np.array(leaf) for leaf in jax.tree.leaves(trees)]
+    numpy_state = np.random.get_state
+    states = random.getstate(), numpy_state()[1].copy()
+    wide = jax.config.jax_enable_x64
+    frozen = from_jinns(model.loss, model.params, model.data, CASES["system"][1])
+    audit = ta.audit(frozen, tolerance=ta.Tolerance(material=5, resolution=5, preference=5))
+    assert "k[1]" in str(audit)
+    after = [np.asarray(leaf) for leaf in jax.tree.leaves(trees)]
+    assert all(map(np.array_equal, before, after))
+    assert [leaf.dtype for leaf in before] == [leaf.dtype for leaf in after]
+    assert random.getstate() == states[0]
+    assert np.array_equal(numpy_state()[1], states[1])
+    assert jax.config.jax_enable_x64 == wide
+
+
+def test_an_audit_with_entries_of_a_vector_can_be_stored(solved, tmp_path):
+    model = solved["system"]
+    frozen = from_jinns(model.loss, model.params, model.data, CASES["system"][1])
+    tolerance = ta.Tolerance(material=5, resolution=5, preference=5)
+    ta.audit(frozen, tolerance=tolerance).to_netcdf(tmp_path / "audit.nc")
+    assert "k[0]" in str(ta.load_audit(tmp_path / "audit.nc"))
+
+
+def test_what_is_unusual_in_a_training_is_told():
+    """The residual loss was not allowed to move the unknown, and the network holds it."""
+    model = trained(
+        "ODE", Decay(), {"rate": 0.7}, keys="nn_params",
+        output_transform=lambda t, out, params: 1 + t[0] * out * params.eq_params.rate,
+    )  # fmt: skip
+    assert float(model.params.eq_params.rate) == pytest.approx(0.7)
+    frozen = from_jinns(model.loss, model.params, model.data, {"rate": WIDE})
+    assert any("did not move rate in training" in note for note in frozen.notes)
+    assert any("moves with it" in note for note in frozen.notes)
+    residual, physical = in_jinns(model, frozen.points, ["rate"])
+    values = {"rate": frozen.parameters["rate"].delivered}
+    np.testing.assert_allclose(frozen.residual(**values), residual, rtol=1e-10)
+    np.testing.assert_allclose(frozen.jacobian(**values), physical, rtol=1e-10)
+
+
+class Blind(jinns.loss.ODE):
+    """u' = -rate u without a derivative by the rate, and an unknown that it does not use."""
+
+    def equation(self, t, u, params):
+        rate = jax.lax.stop_gradient(params.eq_params.rate)
+        return jax.jacfwd(lambda s: u(s, params))(t)[:, 0] + rate * u(t, params)
+
+
+def test_a_residual_that_does_not_see_or_does_not_derive_its_unknown():
+    model = trained("ODE", Blind(), {"rate": 0.7, "other": 1.0})
+    frozen = from_jinns(model.loss, model.params, model.data, {"other": WIDE})
+    assert any("H = 0 there, it does not see other" in note for note in frozen.notes)
+    assert float(ta.score(frozen).H) == 0
+    stopped = from_jinns(model.loss, model.params, model.data, {"rate": WIDE})
+    assert any("stops the derivative by rate" in note for note in stopped.notes)
+    assert not any("see rate" in note for note in stopped.notes)
+    score = ta.score(stopped)
+    assert "differences" in score.derivative
+    assert float(score.H) > 0
+
+
+def test_bad_input(solved):
+    model = solved["decay"]
+    arguments = model.loss, model.params, model.data
+    with pytest.raises(ta.InputError, match="a loss of jinns"):
+        from_jinns(model.loss.u, model.params, model.data, {"rate": WIDE})
+    with pytest.raises(ta.InputError, match="outputs 0, 3 and 4"):
+        from_jinns((model.params,) * 12, model.params, model.data, {"rate": WIDE})
+    with pytest.raises(ta.InputError, match="first output"):
+        from_jinns(model.loss, model.params.nn_params, model.data, {"rate": WIDE})
+    with pytest.raises(ta.InputError, match="initial weights"):
+        from_jinns(model.loss, model.start, model.data, {"rate": WIDE})
+    with pytest.raises(ta.InputError, match="without any"):
+        from_jinns(model.loss, Params(nn_params=model.params.nn_params), model.data, {"rate": WIDE})
+    with pytest.raises(ta.InputError, match="among eq_params: rate"):
+        from_jinns(*arguments, {"speed": WIDE})
+    with pytest.raises(ta.InputError, match="which has 1"):
+        from_jinns(*arguments, {"rate[1]": WIDE})
+    with pytest.raises(ta.InputError, match="which has 2"):
+        from_jinns(
+            solved["system"].loss, solved["system"].params, solved["system"].data, {"k": WIDE}
+        )
+    with pytest.raises(ta.InputError, match="a data generator for ODE"):
+        from_jinns(model.loss, model.params, solved["heat"].data, {"rate": WIDE})
+    with pytest.raises(ta.InputError, match="a data generator of jinns or an array"):
+        from_jinns(model.loss, model.params, "times", {"rate": WIDE})
+    with pytest.raises(ta.InputError, match="can be evaluated at the points"):
+        from_jinns(model.loss, model.params, np.ones((5, 3)), {"rate": WIDE})
+    with pytest.raises(ta.InputError, match="precision"):
+        from_jinns(*arguments, {"rate": WIDE}, precision="half")
+    with pytest.raises(ta.InputError, match="inside the bounds"):
+        from_jinns(*arguments, {"rate": ta.Parameter(bounds=(50.0, 100.0))})
+    with pytest.raises(ta.InputError, match="from parameter names"):
+        from_jinns(*arguments, {})
+    broken = eqx.tree_at(lambda p: p.eq_params.rate, model.params, jnp.array(jnp.nan))
+    with pytest.raises(ta.InputError, match="a finite value of rate"):
+        from_jinns(model.loss, broken, model.data, {"rate": WIDE})
+
+
+def test_losses_that_have_no_point_by_point_residual():
+    EqParams.clear()
+    layers = ((eqx.nn.Linear, 1, 8), (jax.nn.tanh,), (eqx.nn.Linear, 8, 4))
+    u, weights = jinns.nn.SPINN_MLP.create(
+        key=jax.random.PRNGKey(0), d=2, r=4, eqx_list=layers, eq_type="PDEStatio"
+    )
+    params = Params(nn_params=weights, eq_params={"s": jnp.array(1.0)})
+    loss = jinns.loss.LossPDEStatio(u=u, dynamic_loss=Source(), params=params)
+    with pytest.raises(ta.InputError, match="point by point"):
+        from_jinns(loss, params, np.ones((4, 2)), {"s": WIDE})
+    loss = jinns.loss.LossPDEStatio(u=u, dynamic_loss=None, params=params)
+    with pytest.raises(ta.InputError, match="a loss with an equation"):
+        from_jinns(loss, params, np.ones((4, 2)), {"s": WIDE})
+
+
+def test_without_jinns_the_adapter_names_the_extra(solved, monkeypatch):
+    model = solved["decay"]
+    monkeypatch.setitem(sys.modules, "jinns", None)
+    with pytest.raises(ta.InputError, match=r"twoaxis\[jinns\]"):
+        from_jinns(model.loss, model.params, model.data, {"rate": WIDE})
