@@ -58,7 +58,7 @@ def ensure_directory(path: str | os.PathLike[str]) -> Path:
             f"{str(path)!r} ({reason})",
             "choose a path that you may write to",
         ) from error
-    ensure_writable(directory / "probe")
+    ensure_writable(directory / f"{TEMPORARY}probe")
     return directory
 
 

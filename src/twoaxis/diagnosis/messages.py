@@ -110,8 +110,8 @@ def _lucky_draw(case: Case, verdict: Verdict) -> list[str]:
     limit = case.tolerance.resolution
     weak = {n: case.seen.percent(n) for n in case.center.values if case.seen.percent(n) > limit}
     return [
-        f"{name} is within tolerance for these data, but the observations are weak: a matched fit "
-        f"to another draw of the noise is off by {value:.3g} percent on average"
+        f"the delivered {name} is tolerable for these data, but the observations are weak: a fit "
+        f"of the solver to another draw of the noise is off by {value:.3g} percent on average"
         for name, value in weak.items()
     ]
 

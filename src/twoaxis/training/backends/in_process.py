@@ -75,7 +75,8 @@ class _Session:
             jax.device_put(stack([data[run] for run in part]), device) for part in self._indices()
         ]
         # Only a built-in method is known never to change: others are compiled anew.
-        compile_ = _shared if type(settings.method) in BUILT_IN else _compiled
+        built_in = type(settings.method) in BUILT_IN and _hashable(settings.method)
+        compile_ = _shared if built_in else _compiled
         self._advance = compile_(settings, size == 1, device.platform)
 
     def _indices(self) -> list[list[int]]:
@@ -106,6 +107,15 @@ def _compiled(settings: Settings, alone: bool, platform: str) -> Advance:
 # The next batch with equal settings and shapes need not be compiled again.
 _shared = lru_cache(maxsize=16)(_compiled)
 BUILT_IN = {type(method) for method in METHODS.values()}
+
+
+def _hashable(method: Any) -> bool:
+    """Whether the options can be looked up: a list of cells, for one, cannot."""
+    try:
+        hash(method)
+    except TypeError:
+        return False
+    return True
 
 
 def _alone(advance: Advance) -> Advance:

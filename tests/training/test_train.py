@@ -1,0 +1,284 @@
+"""The front door: which runs are trained, which are stored already, and in what order."""
+
+import contextlib
+import os
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import twoaxis as ta
+from twoaxis.training import Network, load_run, load_runs, train, train_specs
+from twoaxis.training.job import Job
+from twoaxis.training.settings import run_key
+
+
+def contents(directory):
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+
+
+@pytest.fixture
+def no_training(monkeypatch):
+    def fail(*arguments):  # noqa: ARG001
+        pytest.fail("trained again")
+
+    monkeypatch.setattr(Job, "train", fail)
+
+
+@pytest.fixture(scope="module")
+def stored(made, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("stored")
+    return directory, made.tiny_train(datasets=2, out=directory, snapshots=[5])
+
+
+# ------------------------------------------------------------------ what is stored
+
+
+def test_finished_runs_are_not_trained_again(made, stored, no_training):  # noqa: ARG001
+    directory, runs = stored
+    before = contents(directory)
+    again = made.tiny_train(datasets=2, out=directory, snapshots=[5])
+    assert [run.key for run in again] == [run.key for run in runs]
+    for run, other in zip(runs, again, strict=True):
+        made.assert_same_bits(run, other)
+    # Fewer snapshots than are there, another order, another backend: the same runs.
+    made.tiny_train(datasets=2, out=directory, batch=2)
+    reverse = [made.tiny_dataset("burgers", n) for n in (1, 0)]
+    again = made.tiny_train(datasets=reverse, out=directory)
+    assert [run.key for run in again] == [run.key for run in runs][::-1]
+    assert contents(directory) == before
+
+
+def test_files_of_a_finished_training(stored):
+    directory, runs = stored
+    wanted = {f"{run.key}.{suffix}" for run in runs for suffix in ("json", "safetensors")}
+    assert set(contents(directory)) == wanted
+
+
+def test_only_what_is_missing_is_trained(made, monkeypatch, tmp_path):
+    made.tiny_train(datasets=[made.tiny_dataset("burgers", 1)], out=tmp_path)
+    before = contents(tmp_path)
+    trained, original = [], Job.train
+
+    def watched(self, *arguments):
+        trained.extend(spec.dataset.label for spec in self.specs)
+        return original(self, *arguments)
+
+    monkeypatch.setattr(Job, "train", watched)
+    runs = made.tiny_train(datasets=3, out=tmp_path)
+    assert trained == ["tiny0", "tiny2"]
+    assert [run.dataset.label for run in runs] == ["tiny0", "tiny1", "tiny2"]
+    after = contents(tmp_path)
+    assert {name: after[name] for name in before} == before
+
+
+def test_missing_snapshots_are_trained(made, tmp_path):
+    first = made.tiny_train(out=tmp_path)[0]
+    second = made.tiny_train(out=tmp_path, snapshots=[3])[0]
+    assert second.key == first.key
+    assert [s.step for s in second.snapshots] == [3]
+    assert [s.step for s in load_run(tmp_path / f"{first.key}.json").snapshots] == [3]
+    assert_array_equal(second.final.layers[0][0], first.final.layers[0][0])
+
+
+def test_overwrite(made, tmp_path, monkeypatch):
+    first = made.tiny_train(out=tmp_path)[0]
+    before = contents(tmp_path)
+    for path in tmp_path.iterdir():
+        path.write_bytes(b"spoiled")
+    count, original = [], Job.train
+
+    def watched(self, *arguments):
+        count.append(len(self.specs))
+        return original(self, *arguments)
+
+    monkeypatch.setattr(Job, "train", watched)
+    again = made.tiny_train(out=tmp_path, overwrite=True)[0]
+    assert count == [1]
+    made.assert_same_bits(again, first)
+    assert contents(tmp_path) == before
+
+
+def test_other_runs_in_the_directory_are_left_alone(made, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    made.tiny_train(out=tmp_path, seeds=1)
+    before = contents(tmp_path)
+    for options in (dict(seeds=2), dict(seeds=2, overwrite=True), dict(seeds=3, overwrite=True)):
+        made.tiny_train(out=tmp_path, **options)
+    after = contents(tmp_path)
+    assert {name: after[name] for name in before} == before
+    assert len(load_runs(tmp_path)) == 3
+
+
+def test_what_a_killed_process_left_is_removed_when_it_is_old(made, tmp_path):
+    old, new = tmp_path / ".twoaxis-old.safetensors", tmp_path / ".twoaxis-new.safetensors"
+    for path in (old, new):
+        path.write_bytes(b"half")
+    then = time.time() - 7200
+    os.utime(old, (then, then))
+    made.tiny_train(out=tmp_path)
+    assert not old.exists()
+    assert new.exists()  # perhaps another process is just writing it
+
+
+def test_a_directory_is_made(made, tmp_path):
+    run = made.tiny_train(out=tmp_path / "new" / "inside")[0]
+    assert (tmp_path / "new" / "inside" / f"{run.key}.json").exists()
+
+
+# ------------------------------------------------------------------ keys
+
+
+def test_a_key_holds_all_that_defines_a_run(made):
+    settings, spec = made.tiny_settings(), made.tiny_spec()
+    values = spec.dataset.values.copy()
+    values[0] += 1e-12
+    moved = spec.dataset.coordinates.copy()
+    moved[0, 0] += 1e-12
+    settings_of = {
+        "method": made.tiny_settings(method="adam"),
+        "options": made.tiny_settings(method=ta.training.methods.RBA(decay=0.9)),
+        "network": replace(settings, network=Network(6, 3)),
+        "steps": replace(settings, steps=11),
+        "conditions": replace(settings, conditions="exact"),
+        "precision": replace(settings, precision="float32"),
+        "learning_rate": replace(settings, learning_rate=2e-3),
+        "physics_weight": replace(settings, physics_weight=1.0),
+        "residual_points": replace(settings, residual_points=41),
+        "boundary_weight": replace(settings, boundary_weight=0.5),
+        "warmup": replace(settings, warmup=0.1),
+    }
+    specs = {
+        "seed": replace(spec, seed=1),
+        "start": replace(spec, start={"nu": 0.03}),
+        "fixed": replace(spec, fixed=frozenset({"nu"})),
+        "dataset": made.tiny_spec(number=1),
+        "values": replace(spec, dataset=replace(spec.dataset, values=values)),
+        "coordinates": replace(spec, dataset=replace(spec.dataset, coordinates=moved)),
+    }
+    keys = [run_key(settings, spec)]
+    keys += [run_key(other, spec) for other in settings_of.values()]
+    keys += [run_key(settings, other) for other in specs.values()]
+    assert len(set(keys)) == 1 + len(settings_of) + len(specs)
+    assert keys[0] == run_key(made.tiny_settings(), made.tiny_spec())
+
+
+@pytest.mark.parametrize("label", ["../../etc", "a b", "", "ü" * 300, "x/y\0z"])
+def test_a_key_is_a_file_name(made, label):
+    spec = made.tiny_spec()
+    key = run_key(made.tiny_settings(), replace(spec, dataset=replace(spec.dataset, label=label)))
+    assert "/" not in key
+    assert "\0" not in key
+    assert len(key) < 200
+    assert key.isascii()
+
+
+# ------------------------------------------------------------------ datasets, seeds, defaults
+
+
+def test_published_datasets_are_the_default(made, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Job, "train", lambda self, *given: asked.extend(self.specs) or stop())  # noqa: ARG005
+    with pytest.raises(StopIteration):
+        train("burgers", **{**made.TINY, "steps": 2})
+    assert [spec.dataset.label for spec in asked] == ["8", "9", "10", "11"]
+    published = ta.published_dataset("burgers", 9)
+    assert_array_equal(asked[1].dataset.values, published.values)
+
+
+def stop():
+    raise StopIteration
+
+
+def captured(monkeypatch, *arguments, **options):
+    """The job that a call would train."""
+    jobs = []
+
+    def take(self, *given):  # noqa: ARG001
+        jobs.append(self)
+        stop()
+
+    monkeypatch.setattr(Job, "train", take)
+    with pytest.raises(StopIteration):
+        train(*arguments, progress=False, **options)
+    return jobs[0]
+
+
+def test_the_published_protocol_is_the_default(made, monkeypatch):
+    settings = captured(monkeypatch, "burgers", datasets=made.tiny_dataset()).settings
+    assert (settings.steps, settings.learning_rate, settings.physics_weight) == (5000, 1e-3, 2.0)
+    assert settings.network == Network(64, 3)
+    assert (settings.residual_points, settings.precision) == (2000, "float32")
+    assert (settings.conditions, settings.method.name) == ("soft", "rba")
+    assert not settings.has_boundary_term
+    settings = captured(monkeypatch, "darcy", datasets=made.tiny_dataset("darcy")).settings
+    assert settings.network == Network(64, 4)
+    assert (settings.residual_points, settings.boundary_points) == (2048, 512)
+    assert settings.has_boundary_term
+
+
+def test_datasets_and_seeds_of_any_kind(made, monkeypatch):
+    def asked(**options):
+        tiny = {name: made.TINY[name] for name in ("network", "residual_points")}
+        job = captured(monkeypatch, "burgers", steps=2, **tiny, **options)
+        return [(spec.dataset.label, int(spec.seed)) for spec in job.specs]
+
+    first, second = (made.tiny_dataset("burgers", n) for n in range(2))
+    assert asked(datasets=8, seeds=3) == [("8", 3)]
+    assert asked(datasets=np.int64(8), seeds=np.int64(3)) == [("8", 3)]
+    mixed = [8, ta.published_dataset("burgers", 10)]
+    assert asked(datasets=mixed, seeds=[1]) == [("8", 1), ("10", 1)]
+    assert asked(datasets=range(8, 10), seeds=(1,)) == [("8", 1), ("9", 1)]
+    wanted = [("tiny0", 0), ("tiny0", 1), ("tiny1", 0), ("tiny1", 1)]
+    assert asked(datasets=[first, second], seeds=range(2)) == wanted
+    assert asked(datasets=(d for d in (first, second)), seeds=iter([0, 1])) == wanted
+    assert asked(datasets=[first], seeds=np.arange(2)) == wanted[:2]
+
+
+def test_sweeps_in_which_starts_differ(made):
+    settings = made.tiny_settings(precision="float32", steps=3)
+    specs = [
+        made.tiny_spec(fixed={"nu": 0.01}),
+        made.tiny_spec(fixed={"nu": 0.03}),
+        made.tiny_spec(start={"nu": 0.03}),
+    ]
+    runs = train_specs(settings, specs, progress=False, batch=3)
+    assert [run.delivered["nu"] for run in runs[:2]] == [0.01, 0.03]
+    assert runs[2].delivered["nu"] != 0.03
+    assert_array_equal(runs[0].points, runs[1].points)
+    losses = [run.history["loss_residual"].iloc[0] for run in runs]
+    assert losses[0] != losses[1] == losses[2]
+
+
+def test_snapshots(made, monkeypatch):
+    def asked(snapshots):
+        options = dict(datasets=made.tiny_dataset(), residual_points=40, steps=24)
+        return captured(monkeypatch, "burgers", snapshots=snapshots, **options).snapshot_steps
+
+    assert [asked(given) for given in (0, 1, 5, [3, 1, 3], (24,), np.int64(2))] == [
+        (),
+        (24,),
+        (5, 10, 14, 19, 24),
+        (1, 3),
+        (24,),
+        (12, 24),
+    ]
+
+
+def test_progress_is_reported(made, monkeypatch):
+    seen = []
+
+    @contextlib.contextmanager
+    def bar(title, total, show):
+        seen.append((title, total, show))
+        yield lambda steps, note="": seen.append((steps, note))
+
+    monkeypatch.setattr(sys.modules["twoaxis.training.train"], "progress_bar", bar)
+    made.tiny_train(datasets=2, progress=True)
+    assert ("Burgers, 2 runs", 24, True) in seen
+    notes = [entry for entry in seen if len(entry) == 2 and entry[1]]
+    assert sum(steps for steps, _ in notes) == 24
+    assert all(note.startswith("loss ") and ", nu " in note for _, note in notes)
