@@ -8,8 +8,10 @@ PyTorch code, or from an adapter, and everything downstream takes it in this one
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -186,6 +188,29 @@ class FrozenResidual:
             jacobian=None,
             field=None,
         )
+
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write what an audit needs to one netCDF file, without the model behind it.
+
+        A residual that is affine in its physical parameters is kept exactly. Any other is
+        called at Chebyshev nodes inside the bounds, as often as interpolation between them
+        needs to be accurate to 1e-8 (1e-5 in single precision), at most 5,000 times; what was
+        reached stands in the file and is told where it is loaded. `residual_at` is left behind.
+
+        Parameters
+        ----------
+        path : path-like
+            The file to write, such as ``"residual.nc"``; it appears whole or not at all.
+
+        Returns
+        -------
+        Path
+            Of the file, for `twoaxis.load_residual`; plain xarray opens it, too.
+        """
+        # At call time: writing builds upon this module.
+        from twoaxis.exported import export_residual
+
+        return export_residual(self, path)
 
 
 def as_frozen(
