@@ -8,6 +8,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
+import torch
 from sybil import Sybil
 from sybil.parsers.myst import PythonCodeBlockParser, SkipParser
 from sybil.sybil import SybilCollection
@@ -17,10 +18,9 @@ matplotlib.use("Agg")
 
 def readers_own(namespace: dict[str, object]) -> None:
     """Supply what the README calls the reader's own: a simulator, layouts, data, a field."""
-    t = np.linspace(0, 1, 50)[:, None]
-    x = np.linspace(0, 1, 40)
+    times, places = np.linspace(0, 1, 50)[:, None], np.linspace(0, 1, 40)
     generator = np.random.default_rng(0)
-    namespace["simulate"] = lambda nu: np.exp(-100 * nu * t) * np.sin(np.pi * x)
+    namespace["simulate"] = lambda nu: np.exp(-100 * nu * times) * np.sin(np.pi * places)
     namespace["sites_8"] = generator.choice(2000, 100, replace=False)
     namespace["sites_9"] = generator.choice(2000, 100, replace=False)
     namespace["y"] = namespace["simulate"](0.01) + 0.18 * generator.standard_normal((50, 40))
@@ -32,7 +32,22 @@ def readers_own(namespace: dict[str, object]) -> None:
     namespace["u"] = decay * sine * (1 + x / 3)
     namespace["u_t"] = -namespace["u"]
     namespace["u_x"] = decay * (np.pi * cosine * (1 + x / 3) + sine / 3)
+    namespace["net"], namespace["pde"] = trained_elsewhere()
     namespace["u_xx"] = decay * (-(np.pi**2) * sine * (1 + x / 3) + 2 * np.pi * cosine / 3)
+
+
+def trained_elsewhere() -> tuple[object, object]:
+    """Return a PyTorch network and the residual of Burgers' equation, as a reader would have."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+
+    def pde(model, xt, nu):
+        u = model(xt)
+        (slope,) = torch.autograd.grad(u.sum(), xt, create_graph=True)
+        (bend,) = torch.autograd.grad(slope[:, 0].sum(), xt, create_graph=True)
+        return slope[:, 1] + u[:, 0] * slope[:, 0] - nu * bend[:, 0]
+
+    return net, pde
 
 
 def pages(patterns: list[str], setup=None) -> Sybil:
