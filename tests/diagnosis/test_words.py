@@ -142,3 +142,17 @@ def test_a_small_gap_is_mentioned_where_delivery_is_the_last_suspect(made):
     )
     assert found.route is ta.Route.INSPECT_ENDPOINT_DELIVERY
     assert any("the delivery gap is only" in message for message in found.messages)
+
+
+def test_around_a_point_without_a_delivered_value_nothing_is_said_of_delivery():
+    x = np.linspace(0, 1, 40)
+    found = ta.audit(
+        lambda k: k * np.ones(40) - 1.2 - 0.01 * np.cos(9 * x),
+        {"k": ta.Parameter(bounds=(0.5, 2.0))},
+        ta.views.Pointwise(),
+        points=x,
+        at={"k": 1.0},
+        tolerance=ta.Tolerance(material=5.0, resolution=5.0, preference=5.0),
+    )
+    assert found.route is ta.Route.UNDETERMINED
+    assert "no delivered value" in found.reason

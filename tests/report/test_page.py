@@ -122,7 +122,7 @@ def test_what_is_missing_is_named_with_its_call(html_of):
 def test_around_a_candidate_nobody_speaks_of_error_or_truth(audit_of, html_of, candidate_case):
     for html in (html_of(candidate_case), notebook_html(audit_of(candidate_case))):
         assert not FORBIDDEN.search(html), FORBIDDEN.search(html)
-        assert "Stability around the" in html
+        assert "stability around the" in html
 
 
 @pytest.mark.parametrize("where", ["page", "notebook"])

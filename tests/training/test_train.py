@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import twoaxis as ta
+from twoaxis.errors import InputError
 from twoaxis.training import Network, load_run, load_runs, train, train_specs
 from twoaxis.training.job import Job
 from twoaxis.training.settings import run_key
@@ -75,11 +76,14 @@ def test_only_what_is_missing_is_trained(made, monkeypatch, tmp_path):
     assert {name: after[name] for name in before} == before
 
 
-def test_missing_snapshots_are_trained(made, tmp_path):
+def test_missing_snapshots_are_not_trained_without_being_told(made, tmp_path):
     first = made.tiny_train(out=tmp_path)[0]
-    second = made.tiny_train(out=tmp_path, snapshots=[3])[0]
+    before = contents(tmp_path)
+    with pytest.raises(InputError, match="snapshots at the steps 3"):
+        made.tiny_train(out=tmp_path, snapshots=[3])
+    assert contents(tmp_path) == before
+    second = made.tiny_train(out=tmp_path, snapshots=[3], overwrite=True)[0]
     assert second.key == first.key
-    assert [s.step for s in second.snapshots] == [3]
     assert [s.step for s in load_run(tmp_path / f"{first.key}.json").snapshots] == [3]
     assert_array_equal(second.final.layers[0][0], first.final.layers[0][0])
 

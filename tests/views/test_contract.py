@@ -137,7 +137,8 @@ def close(found, wanted, scale):
 
 
 def test_every_view_is_here():
-    final = set(View.__subclasses__())
+    # Views that other tests made for themselves are not ours.
+    final = {view for view in View.__subclasses__() if view.__module__.startswith("twoaxis.")}
     assert final == {type(case.view) for case in CASES.values()}
     assert not any(view.__subclasses__() for view in final)  # final: nothing is overridden
 

@@ -66,8 +66,9 @@ def from_torch(
     Returns
     -------
     FrozenResidual
-        It evaluates the model in evaluation mode, and leaves it as it was: weights, gradients,
-        training mode and the state of the random numbers.
+        It evaluates a copy of the module in evaluation mode, so that training on changes nothing
+        here, and leaves the model as it was: weights, gradients, training mode and the state of
+        the random numbers. A function that is no module is called as it is.
 
     Examples
     --------
@@ -96,7 +97,7 @@ def from_torch(
         )
     check_callable(residual, model, checked)
     own = _precision_of(torch, model, points)
-    frozen_model = _frozen_copy(torch, model) if precision == "float64" else model
+    frozen_model, told = _frozen_copy(torch, model, precision)
     dtype = torch.float64 if precision == "float64" else own
     where = _points_like(torch, frozen_model, points, dtype)
 
@@ -117,22 +118,29 @@ def from_torch(
             torch.as_tensor(as_numpy(at), dtype=dtype, device=where.device), values
         ),
         field=_field(torch, frozen_model, where, field),
-        notes=_notes(torch, first[0] if isinstance(first, (tuple, list)) else first, own),
+        notes=(*told, *_notes(torch, first[0] if isinstance(first, (tuple, list)) else first, own)),
     )
     frozen.checked(first, some_values(checked))  # shapes and values, while the cause is near
     return frozen
 
 
-def _frozen_copy(torch: Any, model: Any) -> Any:
-    """Return a copy of a module in double precision."""
-    if not isinstance(model, torch.nn.Module):
+def _frozen_copy(torch: Any, model: Any, precision: str) -> tuple[Any, tuple[str, ...]]:
+    """Return a copy of a module, which further training does not change, and notes about it."""
+    module = isinstance(model, torch.nn.Module)
+    if precision == "model":
+        try:
+            return (copy.deepcopy(model) if module else model), ()
+        except RuntimeError:  # tensors with a graph, kept in the module, have no copy
+            note = "the module cannot be copied: training it further changes this frozen residual"
+            return model, (note,)
+    if not module:
         raise InputError(
             'a torch.nn.Module for precision="float64"',
             type(model).__name__,
             'pass the module itself, or a function that computes in float64 with precision="model"',
         )
     try:
-        return copy.deepcopy(model).double()
+        return copy.deepcopy(model).double(), ()
     except RuntimeError as error:  # tensors with a graph, kept in the module, have no copy
         raise InputError(
             'a module that can be copied for precision="float64"',

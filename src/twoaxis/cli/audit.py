@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.text import Text
 
 import twoaxis
-from twoaxis.cli.app import app, err, out
+from twoaxis.cli.app import app, out
 from twoaxis.cli.numbers import parse_numbers
-from twoaxis.cli.train import Conditions, Device, print_runs
+from twoaxis.cli.train import Conditions, Device, print_runs, say_stopped
 from twoaxis.cli.writing import say_written
 from twoaxis.diagnosis import Audit, Tolerance, load_audit
 from twoaxis.errors import InputError
@@ -20,6 +21,7 @@ from twoaxis.files import ensure_directory, ensure_writable
 from twoaxis.problems import PROBLEMS, get_problem
 
 ASSUMED = 5.0
+STEPS = 5000
 SNAPSHOTS = 10
 
 TOLERANCE_HELP = (
@@ -47,7 +49,7 @@ def audit(
     seeds: Annotated[
         str, typer.Option("--seed", "--seeds", help="Of the initialisation; 0-3 trains four.")
     ] = "0",
-    steps: Annotated[int, typer.Option(help="Adam steps.")] = 5000,
+    steps: Annotated[int, typer.Option(help="Adam steps.")] = STEPS,
     conditions: Annotated[
         Conditions, typer.Option(help="exact builds initial and boundary conditions in.")
     ] = Conditions.soft,
@@ -79,6 +81,15 @@ def audit(
             "write twoaxis audit burgers, or twoaxis audit --run DIR",
         )
     if run_directory is not None:
+        given = {"--method": method != "rba", "--dataset": dataset is not None}
+        given |= {"--seed": seeds != "0", "--steps": steps != STEPS}
+        given |= {"--conditions": conditions is not Conditions.soft}
+        if any(given.values()):
+            raise InputError(
+                "saved runs as they are",
+                f"{', '.join(n for n, is_given in given.items() if is_given)} with --run",
+                "leave out what concerns a training",
+            )
         runs = twoaxis.load_runs(run_directory)
         where = ensure_directory(out_directory or run_directory)
     else:
@@ -98,14 +109,15 @@ def audit(
                 device=device.value,
             )
         except KeyboardInterrupt:
-            err.print("stopped; the same command goes on from the last checkpoint", highlight=False)
+            say_stopped(where / "runs")
             raise
         where = ensure_directory(where)
     if len(runs) > 1:
-        for title in dict.fromkeys(run.problem.title for run in runs):
-            own = twoaxis.Runs([run for run in runs if run.problem.title == title])
-            print_runs(title, own.to_dataframe())
-    audits = []
+        for name in dict.fromkeys(run.problem.name for run in runs):
+            own = twoaxis.Runs([run for run in runs if run.problem.name == name])
+            names = list(own[0].problem.parameters)
+            print_runs(own[0].problem.title, own.to_dataframe(), names, truth)
+    retrainings: dict[str, list[Audit]] = {}
     for run in runs:
         found = twoaxis.audit_run(
             run,
@@ -119,9 +131,12 @@ def audit(
         for path in (where / f"{name}.nc", where / f"{name}.html"):
             (found.to_netcdf if path.suffix == ".nc" else found.to_html)(path)
             say_written(_relative(path))
-        audits.append(found)
-    if len(audits) > 1 and len({run.problem.name for run in runs}) == 1:
-        out.print(Text(f"\n{twoaxis.compare(audits)}"))
+        # Retrainings differ in their seed alone: other data or methods are another question.
+        retrainings.setdefault(_all_but_the_seed(run), []).append(found)
+    for title, audits in retrainings.items():
+        if len(audits) > 1:
+            out.print(f"\n[bold]{escape(title)}[/]", highlight=False)
+            out.print(Text(str(twoaxis.compare(audits))), soft_wrap=True)
 
 
 @app.command()
@@ -151,6 +166,14 @@ def _show(found: Audit, title: str | None) -> None:
     if title is not None:
         out.print(f"\n[bold]{escape(title)}[/]", highlight=False)
     out.print(Text(str(found)), soft_wrap=True)
+
+
+def _all_but_the_seed(run: Any) -> str:
+    """Return what retrainings share: problem, method, dataset, and the other settings in a hash."""
+    settings = run.settings.describe() | {"provenance": run.dataset.provenance}
+    digest = zlib.crc32(repr(sorted(settings.items(), key=str)).encode())
+    name = f"{run.problem.title}, {run.settings.method.name}, dataset {run.dataset.label}"
+    return f"{name} ({digest:08x})"
 
 
 def _tolerance(text: str | None) -> tuple[Tolerance, bool]:

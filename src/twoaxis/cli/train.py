@@ -114,21 +114,30 @@ def train(
     try:
         runs = twoaxis.train(chosen, out=out_directory, **options)
     except KeyboardInterrupt:
-        err.print("stopped; the same command goes on from the last checkpoint", highlight=False)
+        say_stopped(out_directory, overwrite)
         raise
     frame = runs.to_dataframe()
     if json_file != "-":
-        print_runs(chosen.title, frame)
+        print_runs(chosen.title, frame, list(chosen.parameters))
         out.print(f"  runs in {out_directory}", highlight=False, markup=False, soft_wrap=True)
     if json_file is not None:
         records = frame.astype(object).where(frame.notna(), None).to_dict(orient="records")
         write_json(json_file, {"runs": records})
 
 
-def print_runs(title: str, frame: pd.DataFrame) -> None:
-    """Print a row for each run, narrow enough for a terminal of 80 columns."""
-    suffix = "_error_percent"
-    names = [c.removesuffix(suffix) for c in map(str, frame) if c.endswith(suffix)]
+def say_stopped(directory: Path, overwrite: bool = False) -> None:
+    """Say how an interrupted training goes on, where a checkpoint was written."""
+    if any(directory.glob("checkpoint-*.safetensors")):
+        how = "the same command without --overwrite" if overwrite else "the same command"
+        err.print(f"stopped; {how} goes on from the last checkpoint", highlight=False)
+
+
+def print_runs(title: str, frame: pd.DataFrame, names: list[str], truth: bool = True) -> None:
+    """Print a row for each run, narrow enough for a terminal of 80 columns.
+
+    Without a truth there is no error to print.
+    """
+    known = [n for n in names if truth and f"{n}_error_percent" in frame]
     method = ", ".join(frame["method"].unique())
     table = Table(
         title=escape(f"{title}, {method}: {len(frame)} runs"),
@@ -141,21 +150,25 @@ def print_runs(title: str, frame: pd.DataFrame) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     for name in names:
         table.add_column(escape(name), justify="right", no_wrap=True)
-        table.add_column("error %", justify="right", no_wrap=True)
+        if name in known:
+            table.add_column("error %", justify="right", no_wrap=True)
     table.add_column("status", overflow="fold")
     for _, row in frame.iterrows():
-        values = [(f"{row[n]:.5g}", f"{row[f'{n}_error_percent']:+.2f}") for n in names]
+        values = [
+            (f"{row[n]:.5g}", *([f"{row[f'{n}_error_percent']:+.2f}"] if n in known else []))
+            for n in names
+        ]
         table.add_row(
             escape(str(row["dataset"])),
             str(row["seed"]),
             str(row["steps"]),
             f"{row['loss_data']:.3e}",
             f"{row['loss_residual']:.3e}",
-            *(text for pair in values for text in pair),
+            *(text for cells in values for text in cells),
             escape(row["status"]),
         )
     out.print(table)
-    for name in names:
+    for name in known:
         size = frame[f"{name}_error_percent"].abs()
         out.print(
             f"  mean absolute error of {escape(name)}: {size.mean():.2f}%, median "

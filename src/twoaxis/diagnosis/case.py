@@ -88,6 +88,11 @@ class Case:
         return float(abs(parameter.percent(self.delivered[name], self.center.values[name])))
 
     @property
+    def undelivered(self) -> bool:
+        """Whether the audit is made around a point, and nothing is known of what was delivered."""
+        return self.center.kind == "point" and self.delivered is None
+
+    @property
     def reads_gap(self) -> bool:
         """Whether the candidate's stability is the gap itself, not the displacement.
 

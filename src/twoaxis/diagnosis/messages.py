@@ -109,9 +109,10 @@ def _lucky_draw(case: Case, verdict: Verdict) -> list[str]:
         return []
     limit = case.tolerance.resolution
     weak = {n: case.seen.percent(n) for n in case.center.values if case.seen.percent(n) > limit}
+    often = "on average" if case.tolerance.statistic == "mean" else "or more in one draw of ten"
     return [
         f"the delivered {name} is tolerable for these data, but the observations are weak: a fit "
-        f"of the solver to another draw of the noise is off by {value:.3g} percent on average"
+        f"of the solver to another draw of the noise is off by {value:.3g} percent {often}"
         for name, value in weak.items()
     ]
 

@@ -11,6 +11,8 @@ from twoaxis.diagnosis.case import Case
 from twoaxis.diagnosis.decision import Measured, Verdict, decide, join
 from twoaxis.diagnosis.tree import labelled
 
+UNDELIVERED = "no delivered value: delivery cannot be read"
+
 
 def judge(case: Case) -> tuple[Verdict, xr.Dataset]:
     """Return the verdict of the audit, and all verdicts as the group ``/verdict``."""
@@ -46,6 +48,8 @@ def _of_parameter(case: Case, name: str) -> Measured:
     shift, obstacle = case.training.preference(name), case.training.obstacle(name)
     if case.reads_gap and case.delivery is not None and not obstacle:
         shift = abs(case.delivery.gap_percent[name])
+    elif case.undelivered and not obstacle:
+        shift, obstacle = None, UNDELIVERED
     return Measured(
         around="truth" if case.around_truth else "candidate",
         preference=case.audited.preference(name),
@@ -73,7 +77,7 @@ def _directions(case: Case) -> dict[str, Any]:
         words = found.in_words(k, list(case.parameters))
         unseen = f"H = 0 along {words}" if status == "null" else ""
         obstacle = unseen or case.audited.bound_obstacle
-        unread = unseen or case.training.bound_obstacle
+        unread = unseen or case.training.bound_obstacle or (case.undelivered and UNDELIVERED) or ""
         if case.cross_view and blind and not unread:
             unread = "the training view does not see every direction"
         sizes.append(np.nan if obstacle else float(size[k]))

@@ -174,7 +174,8 @@ def claims(audited: Audited) -> list[str]:
         "observations. Another estimator may do better, and a wrong solver makes it meaningless.",
         "The preference is that of one frozen field under one view with its weights held. It "
         "does not say what another training run would prefer, and to first order it is a local "
-        "reading: where the frozen scan disagrees, the scan is right.",
+        "reading: where the frozen scan disagrees, the scan is the better guide, while the route "
+        "follows the local reading and a message says where they part.",
         "Delivery can be read only under the view that the field was trained under.",
         "Places and modes with much evidence show where the pull on the parameter comes from. "
         "They are not by themselves places where the field or the data are bad.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -71,7 +71,10 @@ def audit_run(
     told = list(notes)
     if not run.finished:
         told.insert(0, f"the training did not finish: {run.status}")
-    along = [(step, each if truth else without_truth(each)) for step, each in run.follow()]
+    along = [
+        (step, each if truth else holding(without_truth(each), run.delivered))
+        for step, each in run.follow()
+    ]
     return audit(
         frozen,
         view=view,
@@ -137,6 +140,15 @@ def _grid_sites(run: Run) -> NDArray[np.intp] | None:
 def without_truth(frozen: FrozenResidual) -> FrozenResidual:
     """Return the same field as somebody has it who does not know the truth."""
     parameters = {name: replace(p, truth=None) for name, p in frozen.parameters.items()}
+    return replace(frozen, parameters=parameters)
+
+
+def holding(frozen: FrozenResidual, values: Mapping[str, float]) -> FrozenResidual:
+    """Return the same field with bounds that hold these values."""
+    parameters = {
+        name: replace(p, bounds=(min(p.bounds[0], values[name]), max(p.bounds[1], values[name])))
+        for name, p in frozen.parameters.items()
+    }
     return replace(frozen, parameters=parameters)
 
 

@@ -277,8 +277,14 @@ def _stored(
         if path.exists():
             run = load_run(path, problem)
             held = {snapshot.step for snapshot in run.snapshots}
-            if held.issuperset(step for step in snapshot_steps if step <= run.final.step):
-                found[key] = run
+            lacking = [s for s in snapshot_steps if s <= run.final.step and s not in held]
+            if lacking:
+                raise InputError(
+                    f"stored runs with snapshots at the steps {', '.join(map(str, lacking))}",
+                    f"{key}, which was stored without them",
+                    "choose another directory, or train it again with overwrite",
+                )
+            found[key] = run
     return found
 
 
