@@ -4,10 +4,13 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
+from safetensors import safe_open
 
 import twoaxis as ta
 
@@ -134,3 +137,24 @@ def test_bad_input_is_a_sentence_and_leaves_nothing(arguments, words, tmp_path):
 def test_help_has_an_example():
     for command in ("audit", "report"):
         assert f"Example: twoaxis {command}" in twoaxis(command, "--help").stdout
+
+
+def test_an_interrupted_training_says_how_it_goes_on_and_does(tmp_path):
+    command = [
+        sys.executable, "-m", "twoaxis", "train", "burgers", "--datasets", "8", "--steps", "20000",
+        "--width", "8", "--depth", "2", "--out", "runs",
+    ]  # fmt: skip
+    running = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(12)  # long enough to be at work, far from done
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "the same command goes on from the last checkpoint" in errors
+    assert "Traceback" not in errors
+    left = [path.name for path in (tmp_path / "runs").iterdir()]
+    assert len(left) == 1
+    assert re.fullmatch(r"checkpoint-[0-9a-f]{16}\.safetensors", left[0])
+    with safe_open(tmp_path / "runs" / left[0], framework="numpy") as stored:
+        assert 0 < int(stored.metadata()["step"]) < 20000
