@@ -142,7 +142,7 @@ def test_help_has_an_example():
 def test_an_interrupted_training_says_how_it_goes_on_and_does(tmp_path):
     command = [
         sys.executable, "-m", "twoaxis", "train", "burgers", "--datasets", "8", "--steps", "20000",
-        "--width", "8", "--depth", "2", "--out", "runs",
+        "--out", "runs",
     ]  # fmt: skip
     running = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
