@@ -44,6 +44,16 @@ def ensure_writable(path: str | os.PathLike[str]) -> Path:
     return path
 
 
+def existing_netcdf(path: str | os.PathLike[str]) -> Path:
+    """Return `path` if there is a file to read, or say that there is none."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError("the path of a netCDF file", repr(path), "pass a file name")
+    path = Path(path)
+    if not path.is_file():
+        raise InputError("a netCDF file", f"no file at {str(path)!r}", "check the path")
+    return path
+
+
 def ensure_directory(path: str | os.PathLike[str]) -> Path:
     """Return `path` as a directory in which files can be written, created where it is missing."""
     if not isinstance(path, (str, os.PathLike)):

@@ -121,6 +121,17 @@ class FrozenResidual:
         """
         return 0 if isinstance(self.points, tuple) else len(self.points)
 
+    def places(self, size: int) -> FloatArray:
+        """Return where each of `size` residual values lies, shape (size, k).
+
+        Equations on shared points repeat them; points with fewer coordinates than others are
+        filled up with 0.
+        """
+        if not isinstance(self.points, tuple):
+            return np.tile(self.points, (size // len(self.points), 1))
+        width = max(part.shape[1] for part in self.points)
+        return np.concatenate([np.pad(p, ((0, 0), (0, width - p.shape[1]))) for p in self.points])
+
     def raw(self, values: Mapping[str, Any]) -> Any:
         """Call the residual as it is."""
         return self.residual(**values)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -109,6 +109,11 @@ class Parameter:
         """Coordinate to physical value, elementwise."""
         coordinate = np.asarray(coordinate, dtype=float)
         return np.exp(coordinate) if self.coordinate == "log" else coordinate
+
+    def holding(self, value: float) -> Parameter:
+        """Return the same parameter with bounds that are wide enough for `value`."""
+        low, high = self.bounds
+        return replace(self, bounds=(min(low, value), max(high, value)))
 
     @property
     def coordinate_bounds(self) -> tuple[float, float]:

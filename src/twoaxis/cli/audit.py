@@ -19,6 +19,7 @@ from twoaxis.diagnosis import Audit, Tolerance, load_audit
 from twoaxis.errors import InputError
 from twoaxis.files import ensure_directory, ensure_writable
 from twoaxis.problems import PROBLEMS, get_problem
+from twoaxis.resolution import Resolution
 
 ASSUMED = 5.0
 STEPS = 5000
@@ -117,13 +118,22 @@ def audit(
             own = twoaxis.Runs([run for run in runs if run.problem.name == name])
             names = list(own[0].problem.parameters)
             print_runs(own[0].problem.title, own.to_dataframe(), names, truth)
+    # Not at the top: the other commands work without the libraries of the engine.
+    from twoaxis.training import resolution_of_run
+
     retrainings: dict[str, list[Audit]] = {}
+    resolved: dict[tuple[str, str], Resolution] = {}
     for run in runs:
+        # Around the truth, axis 1 belongs to the dataset alone; around a candidate, to the run.
+        observed = f"{run.spec.describe()['observations']} {run.dataset.noise_scale}"
+        source = (run.problem.name, observed if truth else run.key)
+        if source not in resolved:
+            resolved[source] = resolution_of_run(run, truth=truth, replicas=replicas)
         found = twoaxis.audit_run(
             run,
             tolerance=limits,
             truth=truth,
-            replicas=replicas,
+            resolution=resolved[source],
             notes=[] if declared else [_assumption(limits)],
         )
         name = "audit" if len(runs) == 1 else run.key

@@ -149,7 +149,7 @@ def audit(
         tolerance=tolerance,
     )
     local = linearize(frozen, frozen.coordinates(center.values), derivative, step)
-    places = _places(frozen.points, len(local.residual))
+    places = frozen.places(len(local.residual))
     groups = {
         "/field": _field(frozen, local.residual, local.jacobian, places, metric),
         "/history": recorded,
@@ -220,14 +220,6 @@ def _axis_two(prefix: str, reading: Reading) -> dict[str, xr.Dataset]:
 
 def _kind(center: Center) -> str:
     return {"truth": "truth", "delivered": "candidate", "point": "point"}[center.kind]
-
-
-def _places(points: Any, size: int) -> FloatArray:
-    """Where every residual value lies; points with fewer coordinates are filled up with 0."""
-    if not isinstance(points, tuple):
-        return np.tile(points, (size // len(points), 1))
-    width = max(part.shape[1] for part in points)
-    return np.concatenate([np.pad(p, ((0, 0), (0, width - p.shape[1]))) for p in points])
 
 
 def _axes(frozen: FrozenResidual, count: int) -> list[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import xarray as xr
 
 from twoaxis.diagnosis.result import Audit
 from twoaxis.diagnosis.tree import REQUIRED_GROUPS, SCHEMA, TEXT, TREE, Variable, group_of
 from twoaxis.errors import InputError
+from twoaxis.files import existing_netcdf
 
 # What the library for HDF5 and xarray raise on files that are damaged or of another kind.
 UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError, IndexError)
@@ -42,11 +42,7 @@ def load_audit(path: str | os.PathLike[str]) -> Audit:
     path : path-like
         Written by ``audit.to_netcdf``.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise InputError("the path of a netCDF file", repr(path), "pass a file name")
-    path = Path(path)
-    if not path.is_file():
-        raise InputError("a netCDF file", f"no file at {str(path)!r}", "check the path")
+    path = existing_netcdf(path)
     try:
         with xr.open_datatree(path, engine="h5netcdf", phony_dims="sort") as opened:
             tree = opened.load()

@@ -16,6 +16,7 @@ from twoaxis.errors import InputError
 from twoaxis.exported.chebyshev import TensorGrid, nodes_between
 from twoaxis.exported.layout import AFFINE, ATTRIBUTES, OPTIONAL, SCHEMA, TEXT, VARIABLES, seal
 from twoaxis.exported.reduction import AffineForm, Form, SampledForm, as_functions
+from twoaxis.files import existing_netcdf
 from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameter
 from twoaxis.views.storage import view_from_plain
@@ -51,11 +52,7 @@ def load_residual(path: str | os.PathLike[str]) -> FrozenResidual:
     >>> bool(abs(loaded.residual(k=1.3) - frozen.residual(k=1.3)).max() < 1e-11)
     True
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise InputError("the path of a netCDF file", repr(path), "pass a file name")
-    path = Path(path)
-    if not path.is_file():
-        raise InputError("a netCDF file", f"no file at {str(path)!r}", "check the path")
+    path = existing_netcdf(path)
     data = _opened(path)
     try:
         return _frozen(data)

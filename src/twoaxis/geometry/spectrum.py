@@ -237,7 +237,7 @@ def spectrum(
         pointwise_strength=along_j**2 / size,
         clipped=int(np.sum(values < 0)),
         point_contributions=(j * both[:, 0] + r * both[:, 1]) / 2,
-        points=_all_points(frozen.points, size),
+        points=frozen.places(size),
         B=float(j @ both[:, 0]),
         H=float(j @ both[:, 1]),
         pointwise_H=float(j @ j) / size,
@@ -264,14 +264,6 @@ def _checked_band(band: Any) -> tuple[int, int]:
             "a band of modes counted from 1, as in (1, 64)", repr(band), "put the lower first"
         )
     return int(band[0]), int(band[1])
-
-
-def _all_points(points: Any, size: int) -> FloatArray:
-    """Where every residual value lies; points with fewer coordinates are filled up with 0."""
-    if not isinstance(points, tuple):
-        return np.tile(points, (size // len(points), 1))
-    width = max(part.shape[1] for part in points)
-    return np.concatenate([np.pad(p, ((0, 0), (0, width - p.shape[1]))) for p in points])
 
 
 def _cell_numbers(points: FloatArray, per_axis: int) -> NDArray[np.intp]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import xarray as xr
 
 from twoaxis.errors import InputError
+from twoaxis.files import existing_netcdf
 from twoaxis.resolution.assemble import SCHEMA
 from twoaxis.resolution.result import Resolution
 
@@ -29,11 +29,7 @@ REQUIRED = (
 
 def load_resolution(path: str | os.PathLike[str]) -> Resolution:
     """Load a `Resolution` from a netCDF file. Nothing in the file is executed."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise InputError("the path of a netCDF file", repr(path), "pass a file name")
-    path = Path(path)
-    if not path.is_file():
-        raise InputError("a netCDF file", f"no file at {str(path)!r}", "check the path")
+    path = existing_netcdf(path)
     try:
         with xr.open_dataset(path, engine="h5netcdf") as opened:
             data = opened.load()

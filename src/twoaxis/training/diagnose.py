@@ -71,6 +71,8 @@ def audit_run(
     told = list(notes)
     if not run.finished:
         told.insert(0, f"the training did not finish: {run.status}")
+    # Snapshots are followed around the final value: around their own they would not move.
+    center = None if truth else run.delivered
     along = [
         (step, each if truth else holding(without_truth(each), run.delivered))
         for step, each in run.follow()
@@ -82,7 +84,7 @@ def audit_run(
         data=run.dataset.values,
         tolerance=tolerance,
         history=run.history if len(run.history) else None,
-        snapshots=follow(along, at=None if truth else _delivered(run)) if along else None,
+        snapshots=follow(along, at=center) if along else None,
         notes=told,
     )
 
@@ -145,13 +147,5 @@ def without_truth(frozen: FrozenResidual) -> FrozenResidual:
 
 def holding(frozen: FrozenResidual, values: Mapping[str, float]) -> FrozenResidual:
     """Return the same field with bounds that hold these values."""
-    parameters = {
-        name: replace(p, bounds=(min(p.bounds[0], values[name]), max(p.bounds[1], values[name])))
-        for name, p in frozen.parameters.items()
-    }
+    parameters = {name: p.holding(values[name]) for name, p in frozen.parameters.items()}
     return replace(frozen, parameters=parameters)
-
-
-def _delivered(run: Run) -> dict[str, float]:
-    """Snapshots are followed around the final value: around their own they would not move."""
-    return run.delivered

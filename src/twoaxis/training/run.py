@@ -244,14 +244,11 @@ class Runs(Sequence[Run]):
 def _derivatives(settings: Settings, layers: Layers, points: FloatArray) -> dict[str, FloatArray]:
     """Return the field and its derivatives in float64, as arrays that nobody can change."""
     arrays = field_arrays(settings.problem, settings.conditions, points)
-    found = field_derivatives(_double(layers), arrays, settings.axes, _names(settings), np)
+    wanted = settings.problem.derivatives
+    found = field_derivatives(_double(layers), arrays, settings.axes, wanted, np)
     for array in found.values():
         array.flags.writeable = False
     return found
-
-
-def _names(settings: Settings) -> tuple[str, ...]:
-    return settings.problem.derivatives
 
 
 def _field(settings: Settings, layers: Layers, points: FloatArray) -> FloatArray:
@@ -286,13 +283,10 @@ def _complex_step(residual: Any, parameters: dict[str, Any]) -> FloatArray:
 
 def _with_delivered(problem: Problem, delivered: dict[str, float]) -> dict[str, Parameter]:
     """Return the problem's parameters with what came back; bounds are widened to hold it."""
-    found = {}
-    for name, parameter in problem.parameters.items():
-        low, high = parameter.bounds
-        value = delivered[name]
-        bounds = (min(low, value), max(high, value))
-        found[name] = replace(parameter, delivered=value, bounds=bounds)
-    return found
+    return {
+        name: replace(p.holding(delivered[name]), delivered=delivered[name])
+        for name, p in problem.parameters.items()
+    }
 
 
 def _outside(problem: Problem, delivered: dict[str, float]) -> tuple[str, ...]:
