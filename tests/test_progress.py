@@ -5,7 +5,7 @@ from contextlib import redirect_stderr
 
 import pytest
 
-from twoaxis.progress import progress_bar
+from twoaxis.progress import progress_bar, progress_bars
 
 SHOW_CURSOR, ERASE_LINE = "\x1b[?25h", "\x1b[2K"
 
@@ -59,7 +59,26 @@ def test_an_error_passes_through_and_leaves_a_clean_terminal():
 
     with pytest.raises(RuntimeError, match="diverged"):
         work()
-    _, shown, after = stream.getvalue().rpartition(SHOW_CURSOR)
-    assert shown
-    assert "Solving" not in after
-    assert after.endswith(ERASE_LINE)
+    _, drawn, after = stream.getvalue().rpartition("Solving")
+    assert drawn
+    # The line is erased, and the cursor comes back after it.
+    assert ERASE_LINE in after
+    assert SHOW_CURSOR in after[after.rindex(ERASE_LINE) :]
+
+
+def test_several_bars_stand_together_and_stop_together():
+    stream = Stream(terminal=True)
+    with (
+        redirect_stderr(stream),
+        progress_bars() as bars,
+        bars.bar("Blocks", 2) as blocks,
+        progress_bar("Steps", 5, bars) as steps,
+    ):
+        blocks(1)
+        steps(4)
+        bars.stop()
+        with pytest.raises(KeyboardInterrupt):
+            steps(1)
+    assert "Blocks" in stream.getvalue()
+    assert "Steps" in stream.getvalue()
+    assert "4/5" in stream.getvalue()

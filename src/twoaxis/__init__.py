@@ -53,6 +53,7 @@ from twoaxis.resolution import (
 from twoaxis.version import __version__
 
 if TYPE_CHECKING:
+    from twoaxis.studies.reproduce import reproduce
     from twoaxis.training import (
         Network,
         Run,
@@ -74,6 +75,7 @@ _LAZY = {
     "load_run": ("twoaxis.training", "train"),
     "load_runs": ("twoaxis.training", "train"),
     "methods": ("twoaxis.training", "train"),
+    "reproduce": ("twoaxis.studies.reproduce", "train"),
     "train": ("twoaxis.training", "train"),
 }
 
@@ -145,6 +147,7 @@ __all__ = [
     "plot_resolution",
     "plot_spectrum",
     "published_dataset",
+    "reproduce",
     "resolution_table",
     "resolve",
     "resolve_problem",

@@ -1,9 +1,10 @@
-"""A progress bar with the time left, on the error stream, for work that takes a while."""
+"""Progress bars with the time left, on the error stream, for work that takes a while."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event
 from typing import Protocol
 
 from rich.console import Console
@@ -25,19 +26,45 @@ class Advance(Protocol):
         ...
 
 
-@contextmanager
-def progress_bar(description: str, total: int | None, show: bool = True) -> Iterator[Advance]:
-    """Yield a function that moves the bar on by a number of steps.
+class Bars:
+    """Several bars at once, one below the other, moved on from any thread.
 
     Parameters
     ----------
-    description : str
-        What is being done.
-    total : int, optional
-        Number of steps; None where it is not known beforehand.
-    show : bool
-        False keeps quiet. Nothing is drawn either where the error stream is not a terminal.
+    progress : rich.progress.Progress
     """
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._stopped = Event()
+
+    @contextmanager
+    def bar(self, description: str, total: int | None) -> Iterator[Advance]:
+        """Add a bar for as long as the context lasts; see `progress_bar`."""
+        task = self._progress.add_task(description, total=total, note="")
+
+        def advance(steps: int, note: str = "") -> None:
+            if self._stopped.is_set():
+                raise KeyboardInterrupt
+            self._progress.update(task, advance=steps, note=note)
+
+        try:
+            yield advance
+        finally:
+            self._progress.refresh()  # what came last is drawn before the bar goes
+            self._progress.remove_task(task)
+
+    def stop(self) -> None:
+        """Interrupt the work behind every bar when it next moves on.
+
+        An interrupt from the keyboard reaches the main thread alone.
+        """
+        self._stopped.set()
+
+
+@contextmanager
+def progress_bars(show: bool = True) -> Iterator[Bars]:
+    """Yield a place for several bars; see `progress_bar` for `show`."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -49,9 +76,28 @@ def progress_bar(description: str, total: int | None, show: bool = True) -> Iter
     )
     quiet = not (show and console.is_terminal)
     with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
-        task = progress.add_task(description, total=total, note="")
+        yield Bars(progress)
 
-        def advance(steps: int, note: str = "") -> None:
-            progress.update(task, advance=steps, note=note)
 
-        yield advance
+@contextmanager
+def progress_bar(
+    description: str, total: int | None, show: bool | Bars = True
+) -> Iterator[Advance]:
+    """Yield a function that moves the bar on by a number of steps.
+
+    Parameters
+    ----------
+    description : str
+        What is being done.
+    total : int, optional
+        Number of steps; None where it is not known beforehand.
+    show : bool or Bars
+        False keeps quiet. Nothing is drawn either where the error stream is not a terminal.
+        `Bars` adds this one to others.
+    """
+    if isinstance(show, Bars):
+        with show.bar(description, total) as advance:
+            yield advance
+    else:
+        with progress_bars(show) as bars, bars.bar(description, total) as advance:
+            yield advance

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twoaxis.cli import audit, resolve, train  # noqa: F401  (each registers its command)
+from twoaxis.cli import audit, reproduce, resolve, train  # noqa: F401  (each registers its command)
 from twoaxis.cli.app import main
 
 __all__ = ["main"]

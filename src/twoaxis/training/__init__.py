@@ -9,7 +9,7 @@ from twoaxis.training.network import Network
 from twoaxis.training.run import Run, Runs, Snapshot
 from twoaxis.training.settings import RunSpec, Settings
 from twoaxis.training.storage import load_run, load_runs, save_run
-from twoaxis.training.train import train, train_specs
+from twoaxis.training.train import settings_for, train, train_specs
 
 __all__ = [
     "METHODS",
@@ -26,6 +26,7 @@ __all__ = [
     "methods",
     "resolution_of_run",
     "save_run",
+    "settings_for",
     "train",
     "train_specs",
 ]

@@ -14,7 +14,7 @@ from twoaxis.errors import InputError, WorkerError
 from twoaxis.files import TEMPORARY, ensure_directory
 from twoaxis.observations import Dataset
 from twoaxis.problems import EvolutionProblem, Problem, get_problem
-from twoaxis.progress import progress_bar
+from twoaxis.progress import Bars, progress_bar
 from twoaxis.training.backends import Device, choose_backend
 from twoaxis.training.checkpoint import (
     checkpoint_path,
@@ -133,24 +133,21 @@ def train(
     >>> runs[0].frozen.size, runs[0].status
     (50, 'finished')
     """
-    problem, method = get_problem(problem), get_method(method)
-    steady = not isinstance(problem, EvolutionProblem)
-    settings = Settings(
-        problem=problem,
-        method=method,
-        network=Network(64, 4 if steady else 3) if network is None else network,
+    settings = settings_for(
+        problem,
+        method,
         steps=steps,
+        network=network,
         conditions=conditions,
         precision=precision,
         learning_rate=learning_rate,
         physics_weight=physics_weight,
-        residual_points=RESIDUAL_POINTS["steady" if steady else "evolution"]
-        if residual_points is None
-        else residual_points,
-        boundary_points=boundary_points if steady else 0,
-        boundary_weight=boundary_weight if steady else 0.0,
-        warmup=method.recipe().warmup if warmup is None else warmup,
+        residual_points=residual_points,
+        boundary_points=boundary_points,
+        boundary_weight=boundary_weight,
+        warmup=warmup,
     )
+    problem = settings.problem
     started = starting_values(problem, start, fixed)
     each_seed = chosen_seeds(seeds)
     specs = [
@@ -171,6 +168,42 @@ def train(
     )
 
 
+def settings_for(
+    problem: str | Problem,
+    method: str | Method = "rba",
+    *,
+    steps: int = STEPS,
+    network: Network | None = None,
+    conditions: Conditions = "soft",
+    precision: Precision = "float32",
+    learning_rate: float = LEARNING_RATE,
+    physics_weight: float = PHYSICS_WEIGHT,
+    residual_points: int | None = None,
+    boundary_points: int = BOUNDARY_POINTS,
+    boundary_weight: float = BOUNDARY_WEIGHT,
+    warmup: float | None = None,
+) -> Settings:
+    """Return the settings of a training, the published ones where nothing is given; see `train`."""
+    problem, method = get_problem(problem), get_method(method)
+    steady = not isinstance(problem, EvolutionProblem)
+    return Settings(
+        problem=problem,
+        method=method,
+        network=Network(64, 4 if steady else 3) if network is None else network,
+        steps=steps,
+        conditions=conditions,
+        precision=precision,
+        learning_rate=learning_rate,
+        physics_weight=physics_weight,
+        residual_points=RESIDUAL_POINTS["steady" if steady else "evolution"]
+        if residual_points is None
+        else residual_points,
+        boundary_points=boundary_points if steady else 0,
+        boundary_weight=boundary_weight if steady else 0.0,
+        warmup=method.recipe().warmup if warmup is None else warmup,
+    )
+
+
 def train_specs(
     settings: Settings,
     specs: Sequence[RunSpec],
@@ -181,7 +214,7 @@ def train_specs(
     device: Device = "auto",
     workers: int | None = None,
     batch: int | None = None,
-    progress: bool = True,
+    progress: bool | Bars = True,
 ) -> Runs:
     """Train runs that share their settings; see `train` for the options.
 
@@ -217,7 +250,7 @@ def train_specs(
 
 
 def _train(
-    job: Job, backend: Any, directory: Path | None, overwrite: bool, show: bool
+    job: Job, backend: Any, directory: Path | None, overwrite: bool, show: bool | Bars
 ) -> list[Run]:
     """Train one batch from its beginning or its checkpoint, and store it."""
     with progress_bar(f"{job.settings.problem.title}, set-up", len(job.specs), show) as advance:

@@ -40,21 +40,13 @@ def choose_backend(
     batch : int, optional
         Runs side by side in one program, in this process.
     """
-    if device not in ("auto", "cpu", "gpu"):
-        raise InputError('device "auto", "cpu" or "gpu"', repr(device), "choose one of them")
     for name, value, least in (("workers", workers, 0), ("batch", batch, 1)):
         whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
         if value is not None and not (whole and value >= least):
             raise InputError(
                 f"a whole number of at least {least} as {name}", f"{name}={value!r}", "change it"
             )
-    gpu = _first("gpu") if device != "cpu" else None
-    if device == "gpu" and gpu is None:
-        raise InputError(
-            "a GPU that JAX can use",
-            f"the devices {', '.join(d.platform for d in jax.devices())}",
-            'install JAX for your GPU, or pass device="cpu"',
-        )
+    gpu = find_gpu(device)
     if gpu is not None:
         return InProcess(gpu, batch)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -66,6 +58,20 @@ def choose_backend(
     cpu = _first("cpu")
     assert cpu is not None  # JAX always has one
     return InProcess(cpu, batch)
+
+
+def find_gpu(device: Device = "auto") -> jax.Device | None:
+    """Return the GPU that a training would run on, or None; say where one is missing."""
+    if device not in ("auto", "cpu", "gpu"):
+        raise InputError('device "auto", "cpu" or "gpu"', repr(device), "choose one of them")
+    gpu = _first("gpu") if device != "cpu" else None
+    if device == "gpu" and gpu is None:
+        raise InputError(
+            "a GPU that JAX can use",
+            f"the devices {', '.join(d.platform for d in jax.devices())}",
+            'install JAX for your GPU, or pass device="cpu"',
+        )
+    return gpu
 
 
 def _first(platform: str) -> jax.Device | None:

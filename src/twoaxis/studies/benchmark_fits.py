@@ -1,0 +1,42 @@
+"""The forward model on the twelve benchmark draws, beside which several blocks put a network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+from twoaxis.observations import published_dataset
+from twoaxis.problems import get_problem
+from twoaxis.resolution import benchmark_draws, resolve_problem
+
+
+@lru_cache
+def matched_errors() -> Mapping[tuple[str, int], float]:
+    """Return the matched errors in percent by problem and dataset, computed once."""
+    draws = benchmark_draws(progress=False)
+    keys = zip(draws["problem"], draws["dataset"], strict=True)
+    return dict(zip(keys, draws["error_percent"], strict=True))
+
+
+@lru_cache
+def gauss_newton_error(problem: str, dataset: int, delivered: float) -> float:
+    r"""Return the error in percent after one step of the forward model from a delivered value.
+
+    The step is taken in the logarithm, under the matched likelihood of the published data:
+    :math:`q + (S^\top S)^{-1} S^\top (y - f(q))` with the sensitivities
+    :math:`S = \partial f / \partial q` at :math:`q = \log p`. A value outside the bounds
+    widens them.
+    """
+    declared = get_problem(problem)
+    ((name, parameter),) = declared.parameters.items()
+    held = replace(parameter.holding(delivered), delivered=delivered)
+    found = resolve_problem(
+        replace(declared, parameters={name: held}),
+        layouts=[dataset],
+        replicas=1,
+        data={dataset: published_dataset(problem, dataset).values},
+        validate=0,
+        progress=False,
+    )
+    return float(found.data["data_gauss_newton_error_percent"].squeeze())

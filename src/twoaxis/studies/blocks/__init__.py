@@ -1,0 +1,1 @@
+"""The blocks of the study, one a file. `twoaxis.studies.registry` lists them."""

@@ -1,0 +1,64 @@
+"""The blocks of the study in the order of the paper, and how to find one by name."""
+
+from __future__ import annotations
+
+import difflib
+
+from twoaxis.errors import InputError
+from twoaxis.studies.block import Block
+from twoaxis.studies.blocks import (
+    architecture,
+    calibration,
+    cutoff,
+    darcy,
+    development,
+    fresh_noise,
+    hard_conditions,
+    heldout_pilot,
+    holdout,
+    interventions,
+    noise_draws,
+    proxies,
+    rba_replay,
+    resolution,
+    robustness,
+    selector,
+    spectrum,
+    view_alignment,
+)
+
+BLOCKS: dict[str, Block] = {
+    module.BLOCK.name: module.BLOCK
+    for module in (
+        resolution,
+        development,
+        holdout,
+        architecture,
+        fresh_noise,
+        noise_draws,
+        proxies,
+        view_alignment,
+        robustness,
+        interventions,
+        spectrum,
+        cutoff,
+        selector,
+        rba_replay,
+        heldout_pilot,
+        hard_conditions,
+        darcy,
+        calibration,
+    )
+}
+
+__all__ = ["BLOCKS", "get_block"]
+
+
+def get_block(name: str) -> Block:
+    """Return the block with this name."""
+    key = str(name).strip().lower().replace("_", "-").replace(" ", "-")
+    if key in BLOCKS:
+        return BLOCKS[key]
+    near = difflib.get_close_matches(key, BLOCKS, n=1, cutoff=0.4)
+    advice = f'did you mean "{near[0]}"?' if near else "choose one of those names"
+    raise InputError(f"one of the blocks {', '.join(BLOCKS)}", repr(name), advice)

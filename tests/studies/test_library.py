@@ -1,0 +1,156 @@
+"""Fields are trained once, rows are read once, and damage is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from twoaxis.errors import InputError
+from twoaxis.observations import fresh_dataset, published_dataset
+from twoaxis.studies.block import Need
+from twoaxis.studies.fields import Field, every_second
+from twoaxis.studies.library import Library, of_initialisation
+from twoaxis.studies.readouts import Readout
+from twoaxis.studies.scale import SMOKE
+
+TINY = replace(SMOKE, steps=3, residual_points=40)
+FIELDS = [Field(problem="burgers", method="rba", dataset=d) for d in (8, 9)]
+
+
+class Counting:
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, run, _scale):
+        self.calls += 1
+        same = {"nu": run.delivered["nu"], "note": "a, b", "none": None}
+        return [{"part": part, **same} for part in (0, 1)]
+
+
+@pytest.fixture
+def readout():
+    return Readout("counting", 1, Counting())
+
+
+def library(path, **options):
+    return Library(path, TINY, "cpu", False, **options)
+
+
+def test_rows_are_read_once_and_survive_on_disk_with_all_their_digits(tmp_path, readout):
+    first = library(tmp_path)
+    rows = first.rows([Need(readout, FIELDS)])["counting"]
+    assert (first.trained, readout.read.calls) == (2, 2)
+    assert rows["dataset"].tolist() == [8, 8, 9, 9]
+    assert rows["part"].tolist() == [0, 1, 0, 1]
+    again = library(tmp_path)
+    pd.testing.assert_frame_equal(again.rows([Need(readout, FIELDS)])["counting"], rows)
+    assert (again.trained, readout.read.calls) == (0, 2)
+
+
+def test_rows_do_not_need_the_fields_any_more(tmp_path, readout):
+    rows = library(tmp_path).rows([Need(readout, FIELDS)])["counting"]
+    for path in (tmp_path / "fields").iterdir():
+        path.unlink()
+    pd.testing.assert_frame_equal(library(tmp_path).rows([Need(readout, FIELDS)])["counting"], rows)
+
+
+def test_another_readout_of_the_same_fields_trains_nothing(tmp_path, readout):
+    library(tmp_path).rows([Need(readout, FIELDS)])
+    before = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "fields").iterdir()}
+    other = Readout("other", 1, Counting())
+    library(tmp_path).rows([Need(other, FIELDS)])
+    assert other.read.calls == 2
+    assert {p.name: p.stat().st_mtime_ns for p in (tmp_path / "fields").iterdir()} == before
+
+
+def test_a_new_version_of_a_readout_is_read_again(tmp_path, readout):
+    library(tmp_path).rows([Need(readout, FIELDS)])
+    newer = Readout("counting", 2, Counting())
+    library(tmp_path).rows([Need(newer, FIELDS)])
+    assert newer.read.calls == 2
+
+
+def test_more_fields_are_added_to_the_table(tmp_path, readout):
+    library(tmp_path).rows([Need(readout, FIELDS[:1])])
+    rows = library(tmp_path).rows([Need(readout, FIELDS)])["counting"]
+    assert readout.read.calls == 2
+    assert len(rows) == 4
+
+
+def test_initialisations_are_told_apart(tmp_path, readout):
+    both = [FIELDS[0], FIELDS[0].starting_from(1)]
+    rows = library(tmp_path).rows([Need(readout, both)])
+    one, other = (of_initialisation(rows, k)["counting"] for k in (0, 1))
+    assert len(one) == len(other) == 2
+    assert one["nu"].iloc[0] != other["nu"].iloc[0]
+
+
+@pytest.mark.parametrize("damage", ["key,nu\na,1,2\n", "key,nu\na\n", "nu\n1\n", '"key,nu\na'])
+def test_a_damaged_table_is_told_and_not_used(tmp_path, readout, damage):
+    here = library(tmp_path)
+    (tmp_path / "readouts" / readout.file).write_text(damage)
+    with pytest.raises(InputError, match="move it away"):
+        here.rows([Need(readout, FIELDS)])
+
+
+def test_a_failure_while_reading_leaves_no_table(tmp_path):
+    def fail(_run, _scale):
+        raise RuntimeError("no")
+
+    broken = Readout("broken", 1, fail)
+    with pytest.raises(RuntimeError):
+        library(tmp_path).rows([Need(broken, FIELDS)])
+    assert not (tmp_path / "readouts" / broken.file).exists()
+
+
+def test_batches_side_by_side_give_the_same_rows(tmp_path, readout):
+    fields = [replace(field, method=method) for method in ("rba", "adam") for field in FIELDS]
+    one = library(tmp_path / "one").rows([Need(readout, fields)])["counting"]
+    several = library(tmp_path / "several", batches=3).rows([Need(readout, fields)])["counting"]
+    pd.testing.assert_frame_equal(several, one)
+
+
+def test_a_failure_in_one_of_several_batches_is_raised(tmp_path):
+    def fail(run, _scale):
+        if run.settings.method.name == "adam":
+            raise RuntimeError("no")
+        return [{"a": 1}]
+
+    fields = [replace(FIELDS[0], method=method) for method in ("rba", "adam", "pcgrad")]
+    with pytest.raises(RuntimeError, match="no"):
+        library(tmp_path, batches=2).rows([Need(Readout("broken", 1, fail), fields)])
+
+
+def test_halves_of_a_dataset_share_nothing_and_make_the_whole():
+    whole = published_dataset("burgers", 9)
+    even, odd = (every_second(whole, k) for k in (0, 1))
+    assert len(even.values) == len(odd.values) == 100
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([even.sites, odd.sites])), np.sort(whole.sites)
+    )
+    np.testing.assert_array_equal(whole.values[::2], even.values)
+    assert even.label != odd.label
+
+
+def test_a_field_asks_for_what_it_names():
+    field = Field(
+        problem="burgers",
+        method="patch",
+        dataset=9,
+        replica=2,
+        width=32,
+        depth=3,
+        conditions="exact",
+    )
+    settings, spec = field.settings(TINY), field.spec()
+    assert (settings.network.width, settings.network.depth) == (32, 3)
+    assert (settings.conditions, settings.steps, settings.method.name) == ("exact", 3, "patch")
+    fresh = fresh_dataset("burgers", layout=9, replica=2)
+    np.testing.assert_array_equal(spec.dataset.values, fresh.values)
+    held = replace(field, candidate=0.03, fold=1).spec()
+    assert held.start == {"nu": 0.03}
+    assert held.fixed == {"nu"}
+    assert len(held.dataset.values) == 100
