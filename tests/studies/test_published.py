@@ -9,7 +9,6 @@ import pytest
 from twoaxis.studies.published import KINDS, Published, published_figures
 from twoaxis.studies.registry import BLOCKS
 
-
 FILES = sorted({block.published or block.name for block in BLOCKS.values()})
 
 
