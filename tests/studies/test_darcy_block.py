@@ -11,7 +11,7 @@ from scipy.optimize import least_squares
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.problems import get_problem
-from twoaxis.studies.blocks.darcy import BLOCK, compared
+from twoaxis.studies.blocks.darcy import BLOCK, compared, darcy_fields
 from twoaxis.studies.published import published_figures
 from twoaxis.studies.readouts.darcy import DARCY
 from twoaxis.studies.scale import FULL, SMOKE
@@ -160,7 +160,7 @@ def test_comparison_of_known_steps():
 def synthetic_rows(scale):
     """PCGrad fields have small errors of the full step, PatchEvidence fields large ones."""
     rows = []
-    for field in BLOCK.needs(scale)[0].fields:
+    for field in darcy_fields(scale):
         error = 0.01 * (field.dataset - 9) + (field.method == "patch")
         rows.append(
             {
@@ -209,7 +209,27 @@ def test_measured_and_published_figures_have_the_same_keys(scale):
 
 def test_ten_fields_of_each_method_with_the_published_network():
     (need,) = BLOCK.needs(FULL)
-    assert len(set(need.fields)) == PRINTED["full_wins"].of == 20
+    plain = [field for field in need.fields if field.boundary_weight is None]
+    assert len(set(plain)) == PRINTED["full_wins"].of == 20
     settings = need.fields[0].settings(FULL)
     assert (settings.network.width, settings.network.depth) == (64, 4)
     assert (settings.residual_points, settings.boundary_points) == (2048, 512)
+
+
+def test_other_boundary_weights_stand_in_a_table_of_the_first_initialisation_alone():
+    (need,) = BLOCK.needs(FULL)
+    assert {field.boundary_weight for field in need.fields} == {None, 10.0, 100.0}
+    again = [BLOCK.repeat(field, 3) for field in need.fields]
+    assert {field.boundary_weight for field in again if field is not None} == {None}
+    assert [BLOCK.repeat(field, 0) for field in need.fields] == list(need.fields)
+    rows = synthetic_rows(FULL)
+    other = rows.assign(boundary_weight=10.0, coupling=0.5)
+    both = pd.concat([rows, other], ignore_index=True)
+    found = BLOCK.measure({"darcy": both}, FULL)
+    alone = BLOCK.measure({"darcy": rows}, FULL)
+    assert {k: f.value for k, f in found.figures.items()} == {
+        k: f.value for k, f in alone.figures.items()
+    }
+    table = found.tables["boundary_weights"].set_index(["boundary_weight", "method"])
+    assert table.loc[(10.0, "all"), "coupling"] == 0.5
+    assert table.loc[(1.0, "all"), "coupling"] == found.figures["overall_coupling"].value

@@ -104,6 +104,7 @@ def test_no_field_was_trained_twice(smoke):
         ("view-alignment", "endpoints", 8),
         ("robustness", "correlations", 8),
         ("darcy", "fields", 4),
+        ("darcy", "boundary_weights", 9),
         ("darcy", "medians", 3),
     ],
 )

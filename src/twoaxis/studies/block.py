@@ -81,8 +81,8 @@ class Block:
     published : str
         Its printed figures lie in ``published/PUBLISHED.toml``; the name of the block without it.
     repeat : callable
-        ``repeat(field, number)``: the field in repetition `number` of the block; by default the
-        same one from another initialisation.
+        ``repeat(field, number)``: the field in repetition `number` of the block, or None where it
+        has no part in it; by default the same one from another initialisation.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Block:
     needs: Callable[[Scale], Sequence[Need]] | None = None
     notes: tuple[str, ...] = ()
     published: str = ""
-    repeat: Callable[[Field, int], Field] = Field.starting_from
+    repeat: Callable[[Field, int], Field | None] = Field.starting_from
 
     @property
     def neural(self) -> bool:

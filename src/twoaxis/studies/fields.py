@@ -43,6 +43,8 @@ class Field:
     width, depth : int, optional
         Of the network; without them the published one of the problem.
     conditions : {"soft", "exact"}
+    boundary_weight : float, optional
+        Of the boundary term of a steady problem; 1 without it.
     initialisation : int
         Seed of the network and the residual sites.
     """
@@ -57,6 +59,7 @@ class Field:
     width: int | None = None
     depth: int | None = None
     conditions: str = "soft"
+    boundary_weight: float | None = None
     initialisation: int = 0
 
     def starting_from(self, initialisation: int) -> Field:
@@ -85,6 +88,7 @@ class Field:
             residual_points=scale.residual_points if evolution else scale.steady_points,
             network=network,
             conditions="exact" if self.conditions == "exact" else "soft",
+            boundary_weight=1.0 if self.boundary_weight is None else self.boundary_weight,
         )
 
     def spec(self) -> RunSpec:

@@ -214,9 +214,8 @@ def _reproduce(
 
 
 def _repeated(block: Block, need: Need, repeats: Sequence[int]) -> Need:
-    return Need(
-        need.readout, [block.repeat(each, number) for number in repeats for each in need.fields]
-    )
+    found = [block.repeat(each, number) for number in repeats for each in need.fields]
+    return Need(need.readout, [each for each in found if each is not None])
 
 
 def _write_tables(record: Record, directory: Path) -> None:
