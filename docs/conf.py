@@ -12,6 +12,7 @@ import twoaxis
 sys.path.insert(0, str(Path(__file__).parent))
 
 import figures
+import reproduction
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +24,7 @@ version = release = twoaxis.__version__
 extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build", "api"]
 html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
@@ -73,3 +75,4 @@ def block_math(self, node):
 def setup(app):
     app.add_html_math_renderer("mathml", (inline_math, None), (block_math, None))
     app.connect("builder-inited", figures.draw)
+    app.connect("builder-inited", reproduction.build)

@@ -141,20 +141,33 @@ def test_help_has_an_example():
 
 def test_an_interrupted_training_says_how_it_goes_on_and_does(tmp_path):
     command = [
-        sys.executable, "-m", "twoaxis", "train", "burgers", "--datasets", "8", "--steps", "20000",
-        "--out", "runs",
+        sys.executable, "-m", "twoaxis", "train", "burgers", "--datasets", "8",
+        "--steps", "60000", "--out", "runs",
     ]  # fmt: skip
     running = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    time.sleep(12)  # long enough to be at work, far from done
-    running.send_signal(signal.SIGINT)
-    _, errors = running.communicate(timeout=60)
+    try:
+        end = time.monotonic() + 240
+        while not (left := list(tmp_path.glob("runs/checkpoints/checkpoint-*"))):
+            assert running.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        before = step_of(left[0])
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=120)
+    finally:
+        running.kill()
+        running.wait()
     assert running.returncode == 130
     assert "the same command goes on from the last checkpoint" in errors
     assert "Traceback" not in errors
-    left = [path.name for path in (tmp_path / "runs").iterdir()]
-    assert len(left) == 1
-    assert re.fullmatch(r"checkpoint-[0-9a-f]{16}\.safetensors", left[0])
-    with safe_open(tmp_path / "runs" / left[0], framework="numpy") as stored:
-        assert 0 < int(stored.metadata()["step"]) < 20000
+    (left,) = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
+    assert left.parent == tmp_path / "runs" / "checkpoints"
+    assert re.fullmatch(r"checkpoint-[0-9a-f]{16}\.safetensors", left.name)
+    assert 0 < before <= step_of(left) < 60000
+
+
+def step_of(checkpoint):
+    with safe_open(checkpoint, framework="numpy") as stored:
+        return int(stored.metadata()["step"])

@@ -1,5 +1,6 @@
 """A file is there whole, or as it was before."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from twoaxis.errors import InputError
-from twoaxis.files import ensure_writable, write_whole
+from twoaxis.files import ensure_writable, flush_directory, flush_file, write_whole
 
 
 def test_writes_and_returns_the_path(tmp_path):
@@ -127,3 +128,75 @@ def test_a_long_name_is_a_name(tmp_path):
     path = tmp_path / ("x" * 250)
     write_whole(path, lambda target: target.write_text("new"))
     assert path.read_text() == "new"
+
+
+# ------------------------------------------------------------------ on the disk
+
+
+@pytest.fixture
+def flushed(monkeypatch):
+    """What was flushed and what was renamed, in this order."""
+    steps, fsync, replace = [], os.fsync, Path.replace
+
+    def flush(handle):
+        known = os.fstat(handle)
+        steps.append((known.st_dev, known.st_ino))
+        fsync(handle)
+
+    def rename(path, target):
+        steps.append("renamed")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    monkeypatch.setattr(Path, "replace", rename)
+    return steps
+
+
+def identity(path):
+    return path.stat().st_dev, path.stat().st_ino
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, flushed):
+    path = write_whole(tmp_path / "table.json", lambda target: target.write_text("new"))
+    assert flushed == [identity(path), "renamed", identity(tmp_path)]
+
+
+def test_a_file_is_flushed_and_keeps_its_content(tmp_path, flushed):
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    flush_file(path)
+    assert flushed == [identity(path)]
+    assert path.read_bytes() == b"content"
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "table.json"
+    path.write_text("old")
+
+    def full(handle):  # noqa: ARG001
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        flush_file(path)
+    with pytest.raises(OSError, match="No space"):
+        write_whole(path, lambda target: target.write_text("new"))
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("table.json", "old")]
+
+
+def test_a_directory_is_flushed(tmp_path, flushed):
+    flush_directory(tmp_path)
+    assert flushed == [identity(tmp_path)]
+
+
+def test_a_directory_that_cannot_be_flushed_is_no_error(tmp_path, monkeypatch):
+    flush_directory(tmp_path / "missing")
+    closed, close = [], os.close
+
+    def unable(handle):  # noqa: ARG001
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", unable)
+    monkeypatch.setattr(os, "close", lambda handle: closed.append(handle) or close(handle))
+    flush_directory(tmp_path)
+    assert len(closed) == 1

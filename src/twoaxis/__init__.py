@@ -53,11 +53,13 @@ from twoaxis.resolution import (
 from twoaxis.version import __version__
 
 if TYPE_CHECKING:
+    from twoaxis.runs.sweep import sweep
     from twoaxis.studies.reproduce import reproduce
     from twoaxis.training import (
         Network,
         Run,
         Runs,
+        RunStore,
         audit_run,
         load_run,
         load_runs,
@@ -70,12 +72,14 @@ if TYPE_CHECKING:
 _LAZY = {
     "Network": ("twoaxis.training", "train"),
     "Run": ("twoaxis.training", "train"),
+    "RunStore": ("twoaxis.training", "train"),
     "Runs": ("twoaxis.training", "train"),
     "audit_run": ("twoaxis.training", "train"),
     "load_run": ("twoaxis.training", "train"),
     "load_runs": ("twoaxis.training", "train"),
     "methods": ("twoaxis.training", "train"),
     "reproduce": ("twoaxis.studies.reproduce", "train"),
+    "sweep": ("twoaxis.runs.sweep", "train"),
     "train": ("twoaxis.training", "train"),
 }
 
@@ -115,6 +119,7 @@ __all__ = [
     "Resolution",
     "Route",
     "Run",
+    "RunStore",
     "Runs",
     "Score",
     "Spectrum",
@@ -154,6 +159,7 @@ __all__ = [
     "score",
     "spectrum",
     "step_robustness",
+    "sweep",
     "train",
     "views",
 ]

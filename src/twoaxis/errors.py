@@ -37,5 +37,9 @@ class AccuracyWarning(UserWarning):
     """A numerical check of the library's own did not reach its stated accuracy."""
 
 
+class DamageWarning(UserWarning):
+    """Something stored was damaged; it was set aside and is made again."""
+
+
 class WorkerError(RuntimeError):
     """A worker process ended before its work was done."""

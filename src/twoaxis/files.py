@@ -54,6 +54,25 @@ def existing_netcdf(path: str | os.PathLike[str]) -> Path:
     return path
 
 
+def read_text(path: Path, most: int) -> str:
+    """Return the text of a plain file of at most `most` bytes.
+
+    A file can have a size of terabytes without any content, and a pipe has no end.
+
+    Raises
+    ------
+    OSError, ValueError
+        It cannot be read, is no plain file, larger than that, or not UTF-8.
+    """
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no plain file")
+    with path.open("rb") as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"it is larger than {most} bytes")
+    return content.decode("utf-8")
+
+
 def ensure_directory(path: str | os.PathLike[str]) -> Path:
     """Return `path` as a directory in which files can be written, created where it is missing."""
     if not isinstance(path, (str, os.PathLike)):
@@ -83,14 +102,34 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -
     temporary = Path(name)
     try:
         write(temporary)
-        with temporary.open("rb+") as stream:
-            os.fsync(stream.fileno())
+        flush_file(temporary)
         temporary.chmod(_permissions(path))
         temporary.replace(path)
+        flush_directory(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     return path
+
+
+def flush_file(path: Path) -> None:
+    """Wait until the content of a file is on the disk."""
+    with path.open("rb+") as stream:
+        os.fsync(stream.fileno())
+
+
+def flush_directory(path: Path) -> None:
+    """Wait until the names in a directory are on the disk, where the system can."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:  # a directory cannot be opened on every system
+        return
+    try:
+        os.fsync(handle)
+    except OSError:  # nor flushed on every file system
+        pass
+    finally:
+        os.close(handle)
 
 
 def _permissions(path: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -52,18 +53,23 @@ def test_rows_are_read_once_and_survive_on_disk_with_all_their_digits(tmp_path, 
 
 def test_rows_do_not_need_the_fields_any_more(tmp_path, readout):
     rows = library(tmp_path).rows([Need(readout, FIELDS)])["counting"]
-    for path in (tmp_path / "fields").iterdir():
-        path.unlink()
+    shutil.rmtree(tmp_path / "fields")
     pd.testing.assert_frame_equal(library(tmp_path).rows([Need(readout, FIELDS)])["counting"], rows)
+
+
+def written(directory):
+    """When each file was written, at whatever depth."""
+    return {path: path.stat().st_mtime_ns for path in directory.rglob("*") if path.is_file()}
 
 
 def test_another_readout_of_the_same_fields_trains_nothing(tmp_path, readout):
     library(tmp_path).rows([Need(readout, FIELDS)])
-    before = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "fields").iterdir()}
+    before = written(tmp_path / "fields")
+    assert len(before) == 4
     other = Readout("other", 1, Counting())
     library(tmp_path).rows([Need(other, FIELDS)])
     assert other.read.calls == 2
-    assert {p.name: p.stat().st_mtime_ns for p in (tmp_path / "fields").iterdir()} == before
+    assert written(tmp_path / "fields") == before
 
 
 def test_a_new_version_of_a_readout_is_read_again(tmp_path, readout):

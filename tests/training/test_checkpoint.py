@@ -1,12 +1,15 @@
 """A training that was stopped at any moment goes on, and ends with the same bits."""
 
+import errno
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -15,10 +18,16 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from twoaxis.errors import InputError, WorkerError
-from twoaxis.training import save_run, train
+from twoaxis.errors import DamageWarning, WorkerError
+from twoaxis.training import RunStore, checkpoint, train
 from twoaxis.training.backends import workers
-from twoaxis.training.checkpoint import checkpoint_path, job_key, load_checkpoint, save_checkpoint
+from twoaxis.training.checkpoint import (
+    checkpoint_path,
+    interrupted_jobs,
+    job_key,
+    load_checkpoint,
+    save_checkpoint,
+)
 from twoaxis.training.job import Job, Progress
 
 # The package has a function of that name.
@@ -30,13 +39,21 @@ class Stopped(BaseException):
 
 
 def contents(directory):
-    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+    """All files in a directory and below it, by their paths there."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
 
 
 def visible(directory):
     """All files but those of a write that was cut off."""
-    found = contents(directory)
-    return {name: found[name] for name in found if not name.startswith(".twoaxis-")}
+    return {name: found for name, found in contents(directory).items() if ".twoaxis-" not in name}
+
+
+def checkpoints(directory):
+    return list(Path(directory).glob("checkpoints/checkpoint-*"))
 
 
 @pytest.fixture
@@ -47,21 +64,25 @@ def often(monkeypatch):
 
 @pytest.fixture
 def stop(monkeypatch, often):  # noqa: ARG001
-    """``stop(function, n)``: the training module's function is the last thing that happens."""
+    """``stop(function, n)``: the function is the last thing that happens.
+
+    It is one of the training module, or a method of the store.
+    """
 
     def arrange(name, calls, before=False):
-        original, count = getattr(train_module, name), [0]
+        owner = RunStore if hasattr(RunStore, name) else train_module
+        original, count = getattr(owner, name), [0]
 
-        def stopping(*arguments):
+        def stopping(*arguments, **options):
             count[0] += 1
             if before and count[0] == calls:
                 raise Stopped
-            found = original(*arguments)
+            found = original(*arguments, **options)
             if count[0] == calls:
                 raise Stopped
             return found
 
-        monkeypatch.setattr(train_module, name, stopping)
+        monkeypatch.setattr(owner, name, stopping)
 
     return arrange
 
@@ -75,14 +96,15 @@ def undisturbed(made, directory, **options):
 @pytest.mark.parametrize("method", ["rba", "selector", "patch"])
 def test_a_training_goes_on_where_it_stopped(made, trained, method, stop, monkeypatch, tmp_path):
     options = dict(method=method, datasets=2, batch=2, snapshots=made.SNAPSHOTS)
-    (tmp_path / "whole").mkdir()
     for run in trained[method]:
-        save_run(run, tmp_path / "whole")
+        RunStore(tmp_path / "whole", create=True).save(run)
     stop("save_checkpoint", 9)
     with pytest.raises(Stopped):
         made.tiny_train(out=tmp_path / "cut", **options)
-    (left,) = (tmp_path / "cut").iterdir()
-    assert left.name.startswith("checkpoint-")
+    assert contents(tmp_path / "cut").keys() == {
+        str(path.relative_to(tmp_path / "cut")) for path in checkpoints(tmp_path / "cut")
+    }
+    assert len(checkpoints(tmp_path / "cut")) == 1
     monkeypatch.undo()
     steps = []
     watch(monkeypatch, steps)
@@ -116,11 +138,10 @@ def together(made, tmp_path_factory):
 def test_stopped_between_the_runs_that_are_written(
     made, together, stop, monkeypatch, tmp_path, calls
 ):
-    stop("save_run", calls)
+    stop("save", calls)
     with pytest.raises(Stopped):
         made.tiny_train(out=tmp_path / "cut", **TOGETHER)
-    found = contents(tmp_path / "cut")
-    assert sum(name.endswith(".json") for name in found) == calls
+    assert len(RunStore(tmp_path / "cut").keys()) == calls
     monkeypatch.undo()
     steps = []
     watch(monkeypatch, steps)
@@ -136,7 +157,7 @@ def test_stopped_while_more_runs_were_added(made, stop, monkeypatch, tmp_path):
     wanted |= undisturbed(made, tmp_path / "others", datasets=others, batch=3)
     out = tmp_path / "cut"
     made.tiny_train(out=out, datasets=1, batch=3)
-    stop("save_run", 1)
+    stop("save", 1)
     with pytest.raises(Stopped):
         made.tiny_train(out=out, datasets=3, batch=3)
     monkeypatch.undo()
@@ -160,7 +181,7 @@ def test_an_interrupt_keeps_what_was_done(made, monkeypatch, tmp_path):
     watch(monkeypatch, steps)
     made.tiny_train(out=tmp_path)
     assert steps == [17]
-    assert not list(tmp_path.glob("checkpoint-*"))
+    assert not checkpoints(tmp_path)
 
 
 def test_without_a_directory_nothing_is_written(made, often, tmp_path, monkeypatch):  # noqa: ARG001
@@ -240,7 +261,7 @@ def killed_at_random(made, out, **options):
         env=environment,
     )
     try:
-        while child.poll() is None and not list(Path(out).glob("checkpoint-*")):
+        while child.poll() is None and not checkpoints(out):
             time.sleep(0.01)
         # The rest would take three seconds at least.
         time.sleep(random.uniform(0.0, 1.5))
@@ -248,7 +269,7 @@ def killed_at_random(made, out, **options):
         child.kill()
         said, complaint = child.communicate()
     assert child.returncode == -signal.SIGKILL, complaint.decode()
-    assert not list(Path(out).glob("*.json"))
+    assert RunStore(out).keys() == []
     return said.decode().split()
 
 
@@ -301,7 +322,7 @@ def test_killed_with_workers(made, spread, often, monkeypatch, tmp_path):  # noq
         made.tiny_train(out=out, **SPREAD)
     assert [process.returncode for process in started] == [-9, -9]
     assert all(process.stdin.closed and process.stdout.closed for process in started)
-    assert list(visible(out)) == [path.name for path in out.glob("checkpoint-*")]
+    assert list(visible(out)) == [str(path.relative_to(out)) for path in checkpoints(out)]
 
     monkeypatch.setattr(train_module, "save_checkpoint", save)
     made.tiny_train(out=out, **SPREAD)
@@ -325,7 +346,12 @@ def job(made):
 
 
 @pytest.fixture
-def written(job, tmp_path):
+def store(tmp_path):
+    return RunStore(tmp_path, create=True)
+
+
+@pytest.fixture
+def written(job, store):
     """A checkpoint with made-up numbers."""
     data = job.data()
     start = job.begin(data)
@@ -339,13 +365,14 @@ def written(job, tmp_path):
         for step in (1, 2, 3)
     ]
     kept = {name: start.state[name] for name in ("layers", "coordinates", "weights")}
-    save_checkpoint(job, Progress(3, start.state, records, {2: kept}), tmp_path)
-    return start, checkpoint_path(job, tmp_path)
+    save_checkpoint(job, Progress(3, start.state, records, {2: kept}), store)
+    return start, checkpoint_path(job, store)
 
 
-def test_a_checkpoint_comes_back(job, written, tmp_path):
-    start, _ = written
-    found = load_checkpoint(job, start, tmp_path)
+def test_a_checkpoint_comes_back(job, written, store):
+    start, path = written
+    assert path.parent == store.directory / "checkpoints"
+    found = load_checkpoint(job, start, store)
     assert found.step == 3
     assert [record["step"] for record in found.records] == [1, 2, 3]
     assert found.records[0]["loss_data"] == 0.5
@@ -357,19 +384,28 @@ def test_a_checkpoint_comes_back(job, written, tmp_path):
 
 
 def test_no_checkpoint(job, written, tmp_path):
-    assert load_checkpoint(job, written[0], tmp_path / "elsewhere") is None
+    assert load_checkpoint(job, written[0], RunStore(tmp_path / "elsewhere", create=True)) is None
 
 
-def refused(job, start, directory):
-    with pytest.raises(InputError) as caught:
-        load_checkpoint(job, start, directory)
-    assert caught.value.wanted
-    assert caught.value.got
-    assert caught.value.fix
-    return str(caught.value)
+def refused(job, start, store):
+    """The checkpoint is not used, and kept with the reason; returns that."""
+    path = checkpoint_path(job, store)
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.warns(DamageWarning, match="starts from the beginning") as told:
+        assert load_checkpoint(job, start, store) is None
+    assert len(told) == 1
+    assert not os.path.lexists(path)
+    (place,) = (store.directory / "damaged").iterdir()
+    assert place.name == f"{path.name}.1"
+    assert str(place) in str(told[0].message)
+    assert before == ((place / path.name).read_bytes() if before is not None else None)
+    reason = (place / "reason.txt").read_text()
+    assert reason.strip() in str(told[0].message)
+    shutil.rmtree(place)
+    return reason
 
 
-def test_every_changed_byte_is_refused(job, written, tmp_path):
+def test_every_changed_byte_is_refused(job, written, store):
     start, path = written
     content = path.read_bytes()
     header = 8 + int.from_bytes(content[:8], "little")
@@ -380,46 +416,75 @@ def test_every_changed_byte_is_refused(job, written, tmp_path):
         changed = bytearray(content)
         changed[place] ^= 1 << int(generator.integers(8))
         path.write_bytes(bytes(changed))
-        refused(job, start, tmp_path)
+        refused(job, start, store)
+    path.write_bytes(content)
+    assert load_checkpoint(job, start, store).step == 3
 
 
-def test_every_truncation_is_refused(job, written, tmp_path):
+def test_every_truncation_is_refused(job, written, store):
     start, path = written
     content = path.read_bytes()
-    for length in (0, 1, 7, 8, 9, 200, len(content) // 2, len(content) - 1):
+    for length in {*range(0, len(content), 97), 1, 7, 8, 9, len(content) - 1}:
         path.write_bytes(content[:length])
-        refused(job, start, tmp_path)
+        refused(job, start, store)
+    path.write_bytes(content + b"x")
+    refused(job, start, store)
 
 
-def test_a_damaged_checkpoint_is_told_about_before_the_training(made, stop, monkeypatch, tmp_path):
+def test_a_damaged_checkpoint_is_told_and_the_training_begins_anew(
+    made, stop, monkeypatch, tmp_path
+):
+    wanted = undisturbed(made, tmp_path / "whole")
+    out = tmp_path / "cut"
     stop("save_checkpoint", 2)
     with pytest.raises(Stopped):
-        made.tiny_train(out=tmp_path)
+        made.tiny_train(out=out)
     monkeypatch.undo()
-    (path,) = tmp_path.iterdir()
-    path.write_bytes(path.read_bytes()[:-9])
-    monkeypatch.setattr(Job, "train", lambda *given: pytest.fail("trained"))  # noqa: ARG005
-    with pytest.raises(InputError, match=r"unchanged checkpoint.*delete or move it"):
-        made.tiny_train(out=tmp_path)
-    monkeypatch.undo()
+    (path,) = checkpoints(out)
+    spoiled = path.read_bytes()[:-9]
+    path.write_bytes(spoiled)
+    steps = []
+    watch(monkeypatch, steps)
+    with pytest.warns(DamageWarning, match=r"checkpoint is damaged.*from the beginning"):
+        made.tiny_train(out=out)
+    assert steps == [0]
+    kept = f"damaged/{path.name}.1"
+    found = contents(out)
+    assert found.pop(f"{kept}/{path.name}") == spoiled
+    assert found.pop(f"{kept}/reason.txt").endswith(b"\n")
+    assert found == wanted  # the same bits, and no checkpoint
+
+
+def test_a_damaged_checkpoint_does_not_matter_where_all_is_made_anew(made, job, store, tmp_path):
+    whole = Job(replace(job.settings, steps=made.STEPS), job.specs)
+    checkpoint_path(whole, store).write_bytes(b"spoiled")
     made.tiny_train(out=tmp_path, overwrite=True)
-    assert not list(tmp_path.glob("checkpoint-*"))
+    assert not checkpoints(tmp_path)
+    assert not (tmp_path / "damaged").exists()
 
 
-def test_a_checkpoint_of_another_configuration(made, job, written, tmp_path):
+def test_a_checkpoint_of_another_configuration(made, job, written, store):
     start, path = written
     other = Job(job.settings, [made.tiny_spec(seed=1)], (2,))
-    path.rename(checkpoint_path(other, tmp_path))
-    assert "another configuration" in refused(other, start, tmp_path)
-    with pytest.raises(InputError, match="another configuration"):
-        train(
+    path.rename(checkpoint_path(other, store))
+    assert "another batch" in refused(other, start, store)
+
+
+def test_a_checkpoint_under_another_name_is_not_used_in_a_training(made, job, written, store):
+    _, path = written
+    other = Job(job.settings, [made.tiny_spec(seed=1)], (2,))
+    path.rename(checkpoint_path(other, store))
+    with pytest.warns(DamageWarning, match="another batch"):
+        run = train(
             "burgers",
             datasets=made.tiny_dataset(),
             seeds=1,
             snapshots=[2],
-            out=tmp_path,
+            out=store.directory,
             **{**made.TINY, "steps": 10},
-        )
+        )[0]
+    assert run.final.step == 10
+    assert run.history["loss_data"].iloc[0] != 0.5  # the number that the checkpoint holds
 
 
 def test_the_key_knows_everything(made, job):
@@ -452,24 +517,81 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("change", FOREIGN.values(), ids=FOREIGN)
-def test_checkpoints_that_were_written_anew(job, written, tmp_path, change):
+def test_checkpoints_that_were_written_anew(job, written, store, change):
     start, path = written
     with safe_open(path, framework="numpy") as stored:
         told, arrays = stored.metadata(), {n: stored.get_tensor(n) for n in stored.keys()}  # noqa: SIM118
     change(told, arrays)
     save_file({n: np.ascontiguousarray(a) for n, a in arrays.items()}, path, metadata=told)
-    refused(job, start, tmp_path)
+    refused(job, start, store)
 
 
-def test_a_directory_in_its_place(job, written, tmp_path):
+FORGED = {
+    "no history": lambda arrays: arrays.pop("history.step"),
+    "a history that is too short": lambda arrays: arrays.update(
+        {"history.loss_data": arrays["history.loss_data"][:1]}
+    ),
+    "a history of one number": lambda arrays: arrays.update(
+        {"history.loss_data": np.array(1.0, np.float32)}
+    ),
+    "a state of another shape": lambda arrays: arrays.update({"state.0": np.zeros(3, np.float32)}),
+    "no snapshot": lambda arrays: arrays.pop("snapshot.2.0"),
+}
+
+
+@pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
+def test_forged_checkpoints(job, written, store, change):
+    """The checksum fits, and the rest does not."""
     start, path = written
-    path.unlink()
-    path.mkdir()
-    refused(job, start, tmp_path)
+    with safe_open(path, framework="numpy") as stored:
+        told, arrays = stored.metadata(), {n: stored.get_tensor(n) for n in stored.keys()}  # noqa: SIM118
+    change(arrays)
+    told["sha256"] = checkpoint._checksum(arrays, told)
+    save_file({n: np.ascontiguousarray(a) for n, a in arrays.items()}, path, metadata=told)
+    refused(job, start, store)
 
 
-def test_other_checkpoints_are_left_alone(made, tmp_path):
-    (tmp_path / "checkpoint-0123456789abcdef.safetensors").write_bytes(b"somebody else's")
+@pytest.mark.parametrize("kind", ["a directory", "a pipe", "a link", "a link to nothing"])
+def test_only_plain_files_are_read(job, written, store, tmp_path, kind):
+    start, path = written
+    path.rename(tmp_path / "elsewhere")
+    if kind == "a directory":
+        path.mkdir()
+    elif kind == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(tmp_path / ("elsewhere" if kind == "a link" else "nothing"))
+    assert interrupted_jobs(job, store) == []
+    assert "no plain file" in refused(job, start, store)
+    assert (tmp_path / "elsewhere").is_file()
+
+
+def test_a_checkpoint_that_is_removed_while_it_is_looked_for(job, written, store, monkeypatch):
+    """Another process has finished the batch: that is no damage."""
+    start, _ = written
+    monkeypatch.setattr(checkpoint, "_is_plain", lambda found: found.unlink() or True)
+    assert load_checkpoint(job, start, store) is None
+    assert not (store.directory / "damaged").exists()
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(job, written, store, monkeypatch):
+    start, path = written
+    before = contents(store.directory)
+
+    def full(handle):  # noqa: ARG001
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    record = {name: np.zeros(1, np.float32) for name in checkpoint.HISTORY}
+    with pytest.raises(OSError, match="No space"):
+        save_checkpoint(job, Progress(1, start.state, [{"step": 1, **record}], {}), store)
+    monkeypatch.undo()
+    assert contents(store.directory) == before
+    assert path.exists()
+
+
+def test_other_checkpoints_are_left_alone(made, store, tmp_path):
+    other = store.checkpoints / "checkpoint-0123456789abcdef.safetensors"
+    other.write_bytes(b"somebody else's")
     made.tiny_train(out=tmp_path)
-    left = (tmp_path / "checkpoint-0123456789abcdef.safetensors").read_bytes()
-    assert left == b"somebody else's"
+    assert other.read_bytes() == b"somebody else's"

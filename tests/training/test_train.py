@@ -4,6 +4,7 @@ import contextlib
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -11,14 +12,19 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import twoaxis as ta
-from twoaxis.errors import InputError
-from twoaxis.training import Network, load_run, load_runs, train, train_specs
+from twoaxis.errors import DamageWarning, InputError
+from twoaxis.training import Network, RunStore, load_runs, train, train_specs
 from twoaxis.training.job import Job
 from twoaxis.training.settings import run_key
 
 
 def contents(directory):
-    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+    """All files in a directory and below it, by their paths there."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
 
 
 @pytest.fixture
@@ -55,8 +61,14 @@ def test_finished_runs_are_not_trained_again(made, stored, no_training):  # noqa
 
 def test_files_of_a_finished_training(stored):
     directory, runs = stored
-    wanted = {f"{run.key}.{suffix}" for run in runs for suffix in ("json", "safetensors")}
+    wanted = {
+        f"{run.key[-12:-10]}/{run.key}/{name}"
+        for run in runs
+        for name in ("run.json", "arrays.safetensors")
+    }
     assert set(contents(directory)) == wanted
+    shards = {run.key[-12:-10] for run in runs}
+    assert {path.name for path in directory.iterdir()} <= shards | {"checkpoints"}
 
 
 def test_only_what_is_missing_is_trained(made, monkeypatch, tmp_path):
@@ -84,15 +96,15 @@ def test_missing_snapshots_are_not_trained_without_being_told(made, tmp_path):
     assert contents(tmp_path) == before
     second = made.tiny_train(out=tmp_path, snapshots=[3], overwrite=True)[0]
     assert second.key == first.key
-    assert [s.step for s in load_run(tmp_path / f"{first.key}.json").snapshots] == [3]
+    assert [s.step for s in RunStore(tmp_path).load(first.key).snapshots] == [3]
     assert_array_equal(second.final.layers[0][0], first.final.layers[0][0])
 
 
 def test_overwrite(made, tmp_path, monkeypatch):
     first = made.tiny_train(out=tmp_path)[0]
     before = contents(tmp_path)
-    for path in tmp_path.iterdir():
-        path.write_bytes(b"spoiled")
+    for name in before:
+        (tmp_path / name).write_bytes(b"spoiled")
     count, original = [], Job.train
 
     def watched(self, *arguments):
@@ -118,19 +130,109 @@ def test_other_runs_in_the_directory_are_left_alone(made, tmp_path):
 
 
 def test_what_a_killed_process_left_is_removed_when_it_is_old(made, tmp_path):
-    old, new = tmp_path / ".twoaxis-old.safetensors", tmp_path / ".twoaxis-new.safetensors"
-    for path in (old, new):
+    run = made.tiny_train(out=tmp_path)[0]
+    shard = RunStore(tmp_path).path(run.key).parent
+    places = [tmp_path, tmp_path / "checkpoints", shard]
+    old = [place / ".twoaxis-old.safetensors" for place in places]
+    new = [place / ".twoaxis-new.safetensors" for place in places]
+    for path in (*old, *new):
         path.write_bytes(b"half")
+    half = shard / ".twoaxis-0123456789abcdef"
+    half.mkdir()
+    (half / "arrays.safetensors").write_bytes(b"half")
     then = time.time() - 7200
-    os.utime(old, (then, then))
+    for path in (*old, half):
+        os.utime(path, (then, then))
     made.tiny_train(out=tmp_path)
-    assert not old.exists()
-    assert new.exists()  # perhaps another process is just writing it
+    assert not any(path.exists() for path in (*old, half))
+    assert all(path.exists() for path in new)  # perhaps another process is just writing it
+
+
+# ------------------------------------------------------------------ damage
+
+
+def spoiled(path):
+    """Change one byte in the middle of a file, and return what it holds then."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+    return bytes(content)
+
+
+@pytest.mark.parametrize("name", ["run.json", "arrays.safetensors"])
+def test_a_damaged_run_is_set_aside_and_made_again(made, tmp_path, name):
+    runs = made.tiny_train(datasets=2, out=tmp_path, workers=0, batch=1)
+    before = contents(tmp_path)
+    bad, good = RunStore(tmp_path).path(runs[0].key), RunStore(tmp_path).path(runs[1].key)
+    untouched = good.stat().st_mtime_ns
+    damaged = spoiled(bad / name)
+    with pytest.warns(DamageWarning, match=f"{bad.name} is damaged and is made again") as told:
+        again = made.tiny_train(datasets=2, out=tmp_path, workers=0, batch=1)
+    assert len(told) == 1
+    for run, other in zip(runs, again, strict=True):
+        made.assert_same_bits(run, other)
+    found = contents(tmp_path)
+    aside = f"damaged/{bad.name}.1"
+    assert found.pop(f"{aside}/{bad.name}/{name}") == damaged
+    assert found.pop(f"{aside}/reason.txt").decode().strip() in str(told[0].message)
+    other = {"run.json": "arrays.safetensors", "arrays.safetensors": "run.json"}[name]
+    assert (
+        found.pop(f"{aside}/{bad.name}/{other}") == before[f"{bad.parent.name}/{bad.name}/{other}"]
+    )
+    assert found == before
+    assert good.stat().st_mtime_ns == untouched
+    assert [run.key for run in load_runs(tmp_path)] == sorted(run.key for run in runs)
+
+
+def test_damage_is_no_reason_to_use_less_than_was_asked_for(made, tmp_path):
+    """Damaged a second time, the run is made a second time, and both copies are kept."""
+    first = made.tiny_train(out=tmp_path)[0]
+    for number in (1, 2):
+        spoiled(RunStore(tmp_path).path(first.key) / "arrays.safetensors")
+        with pytest.warns(DamageWarning, match=f"{first.key}.{number}"):
+            made.assert_same_bits(made.tiny_train(out=tmp_path)[0], first)
+    names = {path.name for path in (tmp_path / "damaged").iterdir()}
+    assert names == {f"{first.key}.1", f"{first.key}.2"}
+
+
+def test_overwrite_does_not_ask_whether_there_was_damage(made, tmp_path):
+    first = made.tiny_train(out=tmp_path)[0]
+    before = contents(tmp_path)
+    spoiled(RunStore(tmp_path).path(first.key) / "arrays.safetensors")
+    made.tiny_train(out=tmp_path, overwrite=True)
+    assert contents(tmp_path) == before
+
+
+def test_a_file_in_the_place_of_a_directory_is_told_before_the_training(
+    made,
+    stored,
+    no_training,  # noqa: ARG001
+    tmp_path,
+):
+    key = stored[1][0].key
+    (tmp_path / key[-12:-10]).write_text("mine")
+    with pytest.raises(InputError, match="directories of its own"):
+        made.tiny_train(out=tmp_path)
+    assert contents(tmp_path) == {key[-12:-10]: b"mine"}
+
+
+def test_two_trainings_of_the_same_runs_at_once(made, tmp_path):
+    """Both have all runs, and one set of them is stored."""
+    alone = made.tiny_train(datasets=2, out=tmp_path / "alone")
+    with ThreadPoolExecutor(2) as threads:
+        calls = [
+            threads.submit(made.tiny_train, datasets=2, out=tmp_path / "both") for _ in range(2)
+        ]
+        found = [call.result() for call in calls]
+    for runs in found:
+        for run, other in zip(runs, alone, strict=True):
+            made.assert_same_bits(run, other)
+    assert contents(tmp_path / "both") == contents(tmp_path / "alone")
 
 
 def test_a_directory_is_made(made, tmp_path):
     run = made.tiny_train(out=tmp_path / "new" / "inside")[0]
-    assert (tmp_path / "new" / "inside" / f"{run.key}.json").exists()
+    assert RunStore(tmp_path / "new" / "inside").keys() == [run.key]
 
 
 # ------------------------------------------------------------------ keys

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from twoaxis.cli import audit, reproduce, resolve, train  # noqa: F401  (each registers its command)
+from twoaxis.cli import (  # noqa: F401  (each registers its command)
+    audit,
+    reproduce,
+    resolve,
+    runs,
+    train,
+)
 from twoaxis.cli.app import main
 
 __all__ = ["main"]

@@ -1,6 +1,7 @@
 """The application: what all commands share, and what becomes of an error.
 
-Exit codes: 0, done; 1, the work failed; 2, the input cannot be used; 130, interrupted.
+Exit codes: 0, done; 1, the work failed, or what is stored is damaged; 2, the input cannot be
+used; 130, interrupted.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 import twoaxis
+from twoaxis.cli.text import shown
 from twoaxis.errors import InputError, WorkerError
 
 INTERRUPTED = 130
@@ -23,8 +24,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Why did my inverse PINN return the wrong parameter? A two-axis diagnosis.",
 )
-out = Console()
-err = Console(stderr=True)
+# A colon is a colon: what files say must not turn into pictures.
+out = Console(emoji=False)
+err = Console(stderr=True, emoji=False)
 
 
 def main() -> None:
@@ -32,7 +34,8 @@ def main() -> None:
     try:
         code = app(standalone_mode=False) or 0
     except (InputError, WorkerError) as error:
-        err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
+        said = shown(error, lines=isinstance(error, WorkerError))  # which may quote a worker
+        err.print(f"[bold red]error:[/] {said}", soft_wrap=True, highlight=False)
         sys.exit(2 if isinstance(error, InputError) else 1)
     except (KeyboardInterrupt, typer.Abort):
         _interrupted()

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.text import Text
 
 import twoaxis
 from twoaxis.cli.app import app, out
 from twoaxis.cli.numbers import parse_numbers
+from twoaxis.cli.text import shown
 from twoaxis.cli.train import Conditions, Device, print_runs, say_stopped
 from twoaxis.cli.writing import say_written
 from twoaxis.diagnosis import Audit, Tolerance, load_audit
@@ -20,6 +20,7 @@ from twoaxis.errors import InputError
 from twoaxis.files import ensure_directory, ensure_writable
 from twoaxis.problems import PROBLEMS, get_problem
 from twoaxis.resolution import Resolution
+from twoaxis.runs.text import visible
 
 ASSUMED = 5.0
 STEPS = 5000
@@ -145,8 +146,8 @@ def audit(
         retrainings.setdefault(_all_but_the_seed(run), []).append(found)
     for title, audits in retrainings.items():
         if len(audits) > 1:
-            out.print(f"\n[bold]{escape(title)}[/]", highlight=False)
-            out.print(Text(str(twoaxis.compare(audits))), soft_wrap=True)
+            out.print(f"\n[bold]{shown(title)}[/]", highlight=False)
+            out.print(Text(visible(twoaxis.compare(audits), lines=True)), soft_wrap=True)
 
 
 @app.command()
@@ -174,8 +175,8 @@ def report(
 def _show(found: Audit, title: str | None) -> None:
     """Print an audit as it prints itself: whatever names it holds, they are no markup."""
     if title is not None:
-        out.print(f"\n[bold]{escape(title)}[/]", highlight=False)
-    out.print(Text(str(found)), soft_wrap=True)
+        out.print(f"\n[bold]{shown(title)}[/]", highlight=False)
+    out.print(Text(visible(found, lines=True)), soft_wrap=True)
 
 
 def _all_but_the_seed(run: Any) -> str:

@@ -121,4 +121,7 @@ def _print_outcome(found: Reproduction) -> None:
                 )
     if any(record["scale"] == "smoke" for record in found.records):
         out.print("  smoke scale: every part ran, and nothing is judged", highlight=False)
-    out.print(f"  page: {found.page}", highlight=False, markup=False, soft_wrap=True)
+    page = found.page
+    if page.is_relative_to(Path.cwd()):
+        page = page.relative_to(Path.cwd())
+    out.print(f"  page: {page}", highlight=False, markup=False, soft_wrap=True)

@@ -9,13 +9,14 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 from rich.box import SIMPLE
-from rich.markup import escape
 from rich.table import Table
 
 import twoaxis
 from twoaxis.cli.app import app, err, out
 from twoaxis.cli.numbers import parse_numbers
+from twoaxis.cli.text import shown
 from twoaxis.cli.writing import Json, write_json
+from twoaxis.errors import InputError
 from twoaxis.files import ensure_writable
 from twoaxis.problems import PROBLEMS, get_problem
 
@@ -33,6 +34,14 @@ class Conditions(StrEnum):
 
     soft = "soft"
     exact = "exact"
+
+
+class Engine(StrEnum):
+    """Where the tasks of a sweep are executed."""
+
+    in_process = "in-process"
+    local = "local"
+    dask = "dask"
 
 
 class Precision(StrEnum):
@@ -82,6 +91,19 @@ def train(
     workers: Annotated[
         int | None, typer.Option(help="Worker processes on a CPU.  [default: one a core]")
     ] = None,
+    engine: Annotated[
+        Engine | None,
+        typer.Option(help="Cut the runs into tasks, and execute them there."),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Of a Dask scheduler.  [default: a cluster on this machine]"
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="Runs of one task.  [default: 1, on a GPU 80]")
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Train again what DIR holds already.")
     ] = False,
@@ -107,12 +129,18 @@ def train(
         "conditions": conditions.value,
         "precision": precision.value,
         "snapshots": snapshots,
-        "device": device.value,
         "workers": workers,
-        "overwrite": overwrite,
     }
+    failed = 0
     try:
-        runs = twoaxis.train(chosen, out=out_directory, **options)
+        if engine is not None:
+            where = {"engine": engine.value, "scheduler": scheduler, "batch": batch}
+            runs, failed = _sweep(chosen, out_directory, device, overwrite, options | where)
+        else:
+            _refuse_task_options(scheduler, batch)
+            runs = twoaxis.train(
+                chosen, out=out_directory, device=device.value, overwrite=overwrite, **options
+            )
     except KeyboardInterrupt:
         say_stopped(out_directory, overwrite)
         raise
@@ -123,11 +151,38 @@ def train(
     if json_file is not None:
         records = frame.astype(object).where(frame.notna(), None).to_dict(orient="records")
         write_json(json_file, {"runs": records})
+    if failed:
+        raise typer.Exit(1)
+
+
+def _sweep(
+    problem: Any, directory: Path, device: Device, overwrite: bool, options: dict[str, Any]
+) -> tuple[Any, int]:
+    """Train through an engine, tell what failed, and return the runs and how many are missing."""
+    if overwrite:
+        raise InputError(
+            "--overwrite without --engine", "both", "choose another --out, or leave one of them out"
+        )
+    # Where the workers are is not known here: a GPU must be asked for.
+    on: Any = "gpu" if device is Device.gpu else "cpu"
+    found = twoaxis.sweep(problem, store=directory, device=on, **options)
+    for _, row in found.failures.iterrows():
+        err.print(f"failed: {shown(row['key'])}: {shown(row['status'])}", highlight=False)
+    again = int((found.work["attempts"] > 1).sum())
+    if again:
+        err.print(f"{again} tasks were begun more than once", highlight=False)
+    return found.runs, len(found.failures)
+
+
+def _refuse_task_options(scheduler: str | None, batch: int | None) -> None:
+    for name, given in (("--scheduler", scheduler), ("--batch", batch)):
+        if given is not None:
+            raise InputError(f"{name} with --engine", f"{name} alone", "add --engine dask")
 
 
 def say_stopped(directory: Path, overwrite: bool = False) -> None:
     """Say how an interrupted training goes on, where a checkpoint was written."""
-    if any(directory.glob("checkpoint-*.safetensors")):
+    if any(directory.glob("checkpoints/checkpoint-*.safetensors")):
         how = "the same command without --overwrite" if overwrite else "the same command"
         err.print(f"stopped; {how} goes on from the last checkpoint", highlight=False)
 
@@ -140,7 +195,7 @@ def print_runs(title: str, frame: pd.DataFrame, names: list[str], truth: bool = 
     known = [n for n in names if truth and f"{n}_error_percent" in frame]
     method = ", ".join(frame["method"].unique())
     table = Table(
-        title=escape(f"{title}, {method}: {len(frame)} runs"),
+        title=shown(f"{title}, {method}: {len(frame)} runs"),
         title_justify="left",
         title_style="bold",
         box=SIMPLE,
@@ -149,7 +204,7 @@ def print_runs(title: str, frame: pd.DataFrame, names: list[str], truth: bool = 
     for heading in ("dataset", "seed", "steps", "data loss", "residual loss"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name in names:
-        table.add_column(escape(name), justify="right", no_wrap=True)
+        table.add_column(shown(name), justify="right", no_wrap=True)
         if name in known:
             table.add_column("error %", justify="right", no_wrap=True)
     table.add_column("status", overflow="fold")
@@ -159,19 +214,19 @@ def print_runs(title: str, frame: pd.DataFrame, names: list[str], truth: bool = 
             for n in names
         ]
         table.add_row(
-            escape(str(row["dataset"])),
+            shown(row["dataset"]),
             str(row["seed"]),
             str(row["steps"]),
             f"{row['loss_data']:.3e}",
             f"{row['loss_residual']:.3e}",
             *(text for cells in values for text in cells),
-            escape(row["status"]),
+            shown(row["status"]),
         )
     out.print(table)
     for name in known:
         size = frame[f"{name}_error_percent"].abs()
         out.print(
-            f"  mean absolute error of {escape(name)}: {size.mean():.2f}%, median "
+            f"  mean absolute error of {shown(name)}: {size.mean():.2f}%, median "
             f"{size.median():.2f}%, largest {size.max():.2f}%",
             highlight=False,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import xarray as xr
 
@@ -10,6 +11,7 @@ from twoaxis.diagnosis.result import Audit
 from twoaxis.diagnosis.tree import REQUIRED_GROUPS, SCHEMA, TEXT, TREE, Variable, group_of
 from twoaxis.errors import InputError
 from twoaxis.files import existing_netcdf
+from twoaxis.netcdf import read_netcdf
 
 # What the library for HDF5 and xarray raise on files that are damaged or of another kind.
 UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError, IndexError)
@@ -43,15 +45,7 @@ def load_audit(path: str | os.PathLike[str]) -> Audit:
         Written by ``audit.to_netcdf``.
     """
     path = existing_netcdf(path)
-    try:
-        with xr.open_datatree(path, engine="h5netcdf", phony_dims="sort") as opened:
-            tree = opened.load()
-    except UNREADABLE as error:
-        raise InputError(
-            "a netCDF file that Audit.to_netcdf wrote",
-            f"{str(path)!r}, which cannot be read ({type(error).__name__})",
-            "write it again; the file may be damaged or of another kind",
-        ) from error
+    tree = read_netcdf(path, _opened, "Audit.to_netcdf", "write it again")
     schema = tree.attrs.get("schema")
     if schema != SCHEMA:
         raise InputError(
@@ -71,6 +65,11 @@ def load_audit(path: str | os.PathLike[str]) -> Audit:
         )
     tree.name = "audit"
     return audit
+
+
+def _opened(path: Path) -> xr.DataTree:
+    with xr.open_datatree(path, engine="h5netcdf", phony_dims="sort") as opened:
+        return opened.load()
 
 
 def _first_fault(tree: xr.DataTree) -> str:

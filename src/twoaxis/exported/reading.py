@@ -18,6 +18,7 @@ from twoaxis.exported.layout import AFFINE, ATTRIBUTES, OPTIONAL, SCHEMA, TEXT, 
 from twoaxis.exported.reduction import AffineForm, Form, SampledForm, as_functions
 from twoaxis.files import existing_netcdf
 from twoaxis.frozen import FrozenResidual
+from twoaxis.netcdf import read_netcdf
 from twoaxis.parameters import Parameter
 from twoaxis.views.storage import view_from_plain
 from twoaxis.views.view import View
@@ -67,32 +68,23 @@ def load_residual(path: str | os.PathLike[str]) -> FrozenResidual:
 
 def _opened(path: Path) -> xr.Dataset:
     """Return the checked content of a file, or say why it cannot be had."""
-    try:
-        with xr.open_dataset(path, engine="h5netcdf", decode_cf=False) as opened:
-            schema = opened.attrs.get("schema")
-            promised = sum(max(v.nbytes, v.size) for v in opened.variables.values())
-            # Everything is stored as it is, so a file cannot hold more than its own size.
-            honest = promised <= path.stat().st_size
-            data = opened.load() if schema == SCHEMA and honest else None
-    # Whatever a damaged file makes the library for HDF5 raise, it means the same.
-    except Exception as error:
-        raise InputError(
-            "a netCDF file that FrozenResidual.export wrote",
-            f"{str(path)!r}, which cannot be read ({type(error).__name__})",
-            "export it again; the file may be damaged or of another kind",
-        ) from error
+    data = read_netcdf(path, _loaded, "FrozenResidual.export", "export it again")
+    schema = data.attrs.get("schema")
     if schema != SCHEMA:
         raise InputError(
             f"a file with schema {SCHEMA!r}",
             f"schema {str(schema)[:80]!r} in {str(path)!r}",
             "load it with the version of twoaxis that wrote it, or export it again",
         )
-    if data is None:
-        raise _changed(path, "more numbers promised than the file can hold")
     fault = _first_fault(data)
     if fault:
         raise _changed(path, fault)
     return data
+
+
+def _loaded(path: Path) -> xr.Dataset:
+    with xr.open_dataset(path, engine="h5netcdf", decode_cf=False) as opened:
+        return opened.load()
 
 
 def _changed(path: Path, fault: str) -> InputError:

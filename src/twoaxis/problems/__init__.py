@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copyreg
 import difflib
+from typing import Any
 
 from twoaxis.errors import InputError
 from twoaxis.problems.allen_cahn import ALLEN_CAHN
@@ -68,3 +70,17 @@ def get_problem(problem: str | Problem) -> Problem:
     near = difflib.get_close_matches(key, PROBLEMS, n=1, cutoff=0.4)
     advice = f'did you mean "{near[0]}"?' if near else "choose one of those names"
     raise InputError(f"one of the problems {', '.join(PROBLEMS)}", repr(problem), advice)
+
+
+def _travelling(problem: Problem) -> tuple[Any, ...]:
+    """Let a built-in problem travel between processes by its name.
+
+    It comes out as the very object that is there, so that programs compiled for it are found.
+    """
+    if PROBLEMS.get(problem.name) is problem:
+        return get_problem, (problem.name,)
+    return copyreg.__newobj__, (type(problem),), vars(problem)  # type: ignore[attr-defined]
+
+
+for _kind in (EvolutionProblem, SteadyProblem):
+    copyreg.pickle(_kind, _travelling)  # type: ignore[arg-type]

@@ -3,42 +3,41 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import xarray as xr
 
 from twoaxis.errors import InputError
 from twoaxis.files import existing_netcdf
+from twoaxis.netcdf import read_netcdf
 from twoaxis.resolution.assemble import SCHEMA
 from twoaxis.resolution.result import Resolution
 
-# What every summary needs; a file of our schema without them has been tampered with.
-REQUIRED = (
-    "parameter",
-    "layout",
-    "replica",
-    "center",
-    "estimate",
-    "error_percent",
-    "gauss_newton_error_percent",
-    "fisher_error_percent",
-    "noiseless_bias_percent",
-    "covered",
-    "on_bound",
-)
+REPLICA = ("parameter", "layout", "replica")
+LAYOUT = ("parameter", "layout")
+# What every summary needs, and its dimensions; a file of our schema without it was changed.
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "parameter": ("parameter",),
+    "layout": ("layout",),
+    "replica": ("replica",),
+    "center": ("parameter",),
+    "estimate": REPLICA,
+    "error_percent": REPLICA,
+    "gauss_newton_error_percent": REPLICA,
+    "fisher_error_percent": LAYOUT,
+    "noiseless_bias_percent": LAYOUT,
+    "covered": REPLICA,
+    "on_bound": REPLICA,
+}
+NAMES = ("parameter", "layout")
+# What summaries and pictures ask of the attributes.
+ATTRIBUTES = ("centered_on", "messages", "level", "method")
 
 
 def load_resolution(path: str | os.PathLike[str]) -> Resolution:
     """Load a `Resolution` from a netCDF file. Nothing in the file is executed."""
     path = existing_netcdf(path)
-    try:
-        with xr.open_dataset(path, engine="h5netcdf") as opened:
-            data = opened.load()
-    except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
-        raise InputError(
-            "a netCDF file that Resolution.to_netcdf wrote",
-            f"{str(path)!r}, which cannot be read ({type(error).__name__})",
-            "write it again; the file may be damaged or of another kind",
-        ) from error
+    data = read_netcdf(path, _opened, "Resolution.to_netcdf", "write it again")
     schema = data.attrs.get("schema")
     if schema != SCHEMA:
         raise InputError(
@@ -53,4 +52,46 @@ def load_resolution(path: str | os.PathLike[str]) -> Resolution:
             f"{str(path)!r} without {', '.join(missing)}",
             "write it again; the file was changed after it was saved",
         )
-    return Resolution(data)
+    found = Resolution(data)
+    wrong = _first_fault(data) or _unusable(found)
+    if wrong:
+        raise InputError(
+            "a complete file",
+            f"{str(path)!r} with {wrong}",
+            "write it again; the file was changed after it was saved",
+        )
+    return found
+
+
+def _opened(path: Path) -> xr.Dataset:
+    with xr.open_dataset(path, engine="h5netcdf") as opened:
+        return opened.load()
+
+
+def _first_fault(data: xr.Dataset) -> str:
+    """Compare attributes, dimensions and kinds with the layout; say what differs."""
+    for name in ATTRIBUTES:
+        if name not in data.attrs:
+            return f"no attribute {name}"
+    for name, dims in REQUIRED.items():
+        variable = data.variables[name]
+        if variable.dims != dims:
+            return f"the dimensions {variable.dims} of {name}"
+        if not variable.size or variable.dtype.kind not in ("UOT" if name in NAMES else "biuf"):
+            return f"{variable.size} values of {variable.dtype} as {name}"
+    for name in NAMES:
+        if len(set(data[name].values.tolist())) != data.sizes[name]:
+            return f"a {name} that stands there twice"
+    return ""
+
+
+def _unusable(found: Resolution) -> str:
+    """Try what a reader will ask of it."""
+    try:
+        repr(found), found._repr_html_(), found.excluded_parameters
+        if "direction_vector" in found.data:
+            found.directions()
+    # Whatever it is that contradictory values lead to.
+    except Exception as error:
+        return f"values that contradict each other ({type(error).__name__}: {error})"
+    return ""

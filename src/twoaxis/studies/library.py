@@ -23,18 +23,20 @@ from typing import Any
 import pandas as pd
 
 from twoaxis.errors import InputError
-from twoaxis.files import ensure_directory, write_whole
+from twoaxis.files import ensure_directory, read_text, write_whole
 from twoaxis.progress import Bars, progress_bar
 from twoaxis.studies.block import Need, Rows
 from twoaxis.studies.fields import Field
 from twoaxis.studies.readouts import Readout
 from twoaxis.studies.scale import Scale
-from twoaxis.training import Run, RunSpec, Settings, train_specs
+from twoaxis.training import Run, RunSpec, RunStore, Settings, train_specs
 from twoaxis.training.backends import Device, find_gpu
 from twoaxis.training.settings import run_key
 
 # Batches under way at once on a GPU: while one is compiled, others are trained.
 BATCHES_ON_GPU = 6
+# Bytes. A table has some millions; a file that is larger than this is none.
+LARGEST_TABLE = 2**30
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Library:
         bars: Bars | bool = True,
         batches: int | None = None,
     ) -> None:
-        self._fields = ensure_directory(directory / "fields")
+        self._fields = RunStore(directory / "fields", create=True)
         self._readouts = ensure_directory(directory / "readouts")
         self.scale, self.device, self._bars = scale, device, bars
         self._writing = threading.Lock()
@@ -145,11 +147,11 @@ class Library:
 
     def _batch(self, batch: Batch) -> Iterator[Asked]:
         """Train one batch and read its fields out; the tables grow when all of it is there."""
-        stored = [(self._fields / f"{asked.key}.json").exists() for asked, _ in batch]
+        stored = [self._fields.holds(asked.key) for asked, _ in batch]
         runs = train_specs(
             batch[0][0].settings,
             [asked.spec for asked, _ in batch],
-            out=self._fields,
+            out=self._fields.directory,
             device=self.device,
             progress=self._bars,
         )
@@ -236,11 +238,16 @@ def of_initialisation(rows: Rows, number: int) -> dict[str, pd.DataFrame]:
 def _read_table(path: Path) -> dict[str, list[dict[str, str]]]:
     table: dict[str, list[dict[str, str]]] = {}
     try:
-        with path.open(newline="") as stream:
-            for row in csv.DictReader(stream, strict=True):
-                if None in row or None in row.values():
-                    raise ValueError(f"a row of {row.get('key')} has another number of cells")
-                table.setdefault(row.pop("key"), []).append(row)
+        reader = csv.DictReader(
+            io.StringIO(read_text(path, LARGEST_TABLE), newline=""), strict=True
+        )
+        names = reader.fieldnames or []
+        if len(set(names)) != len(names):
+            raise ValueError("two of its columns have the same name")
+        for row in reader:
+            if None in row or None in row.values():
+                raise ValueError(f"a row of {row.get('key')} has another number of cells")
+            table.setdefault(row.pop("key"), []).append(row)
     except (OSError, ValueError, KeyError, csv.Error) as error:
         raise InputError(
             "a table of readouts that twoaxis reproduce wrote",

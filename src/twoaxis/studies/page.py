@@ -46,7 +46,7 @@ def render(records: Sequence[Record], figures: Mapping[str, Drawing]) -> str:
         .render(
             blocks=blocks,
             counts=counts,
-            total=sum(counts.values()),
+            total=len(_printed(records)),
             told=told(counts) or "nothing yet",
             verdicts=VERDICTS,
             bars={b.anchor: (told(b.counts), bar(b.counts, largest)) for b in blocks},
@@ -61,6 +61,15 @@ def render(records: Sequence[Record], figures: Mapping[str, Drawing]) -> str:
         )
     )
     return page
+
+
+def _printed(records: Sequence[Record]) -> set[tuple[str, str]]:
+    """Return the printed figures, each once: two blocks may measure the same ones."""
+    return {
+        (record.get("figures_of", record["name"]), figure["key"])
+        for record in records
+        for figure in record["figures"]
+    }
 
 
 @cache

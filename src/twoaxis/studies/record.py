@@ -12,13 +12,16 @@ import numpy as np
 import pandas as pd
 
 from twoaxis.errors import InputError
-from twoaxis.files import write_whole
+from twoaxis.files import read_text, write_whole
 from twoaxis.studies.block import Block, Measured
 from twoaxis.studies.published import published_figures
+from twoaxis.studies.record_check import record_fault
 from twoaxis.studies.scale import Scale
 from twoaxis.studies.verdict import Outcome, judge
 
 FORMAT = "twoaxis reproduction 1"
+# Bytes. A record has some ten thousand; a file that is larger than this is none.
+LARGEST = 64 * 2**20
 
 Record = dict[str, Any]
 
@@ -63,6 +66,8 @@ def record_of(
         "title": block.title,
         "claim": block.claim,
         "notes": list(block.notes),
+        # The block whose printed figures these are, where it is another one.
+        "figures_of": block.published or block.name,
         "scale": scale.name,
         "initialisations": len(measured),
         "fields": fields,
@@ -81,11 +86,16 @@ def save_record(record: Record, path: Path) -> Path:
 def load_record(path: Path) -> Record:
     """Read a record that `save_record` wrote."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(read_text(path, LARGEST))
+        # A half of a character, which JSON can spell, could not be written to the page.
+        json.dumps(record, ensure_ascii=False).encode()
     except (OSError, ValueError, RecursionError) as error:
         raise _unusable(path, str(error)) from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise _unusable(path, f"it is not of the format {FORMAT!r}")
+    fault = record_fault(record)
+    if fault:
+        raise _unusable(path, fault)
     return record
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +20,19 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from twoaxis.errors import InputError
+from twoaxis.errors import DamageWarning
 from twoaxis.files import write_whole
 from twoaxis.training.job import KEPT, Job, Progress
 from twoaxis.training.settings import run_key
+from twoaxis.training.store import RunStore, set_aside
 
 FORMAT = "twoaxis checkpoint 1"
 HISTORY = ("loss_data", "loss_residual", "coordinates")
+# What reading a file may end in that is no checkpoint, or not a whole one.
+UNUSABLE = (
+    *(OSError, SafetensorError, KeyError, ValueError, TypeError),
+    *(IndexError, AttributeError, OverflowError, RecursionError),
+)
 
 
 def job_key(job: Job) -> str:
@@ -33,12 +42,12 @@ def job_key(job: Job) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def checkpoint_path(job: Job, directory: Path) -> Path:
+def checkpoint_path(job: Job, store: RunStore) -> Path:
     """Return where the checkpoint of a job lies."""
-    return directory / f"checkpoint-{job_key(job)}.safetensors"
+    return store.checkpoints / f"checkpoint-{job_key(job)}.safetensors"
 
 
-def save_checkpoint(job: Job, progress: Progress, directory: Path) -> None:
+def save_checkpoint(job: Job, progress: Progress, store: RunStore) -> None:
     """Write how far the batch has come."""
     arrays = {f"state.{n}": leaf for n, leaf in enumerate(jax.tree.leaves(progress.state))}
     for name in HISTORY:
@@ -51,48 +60,64 @@ def save_checkpoint(job: Job, progress: Progress, directory: Path) -> None:
     told = {"format": FORMAT, "job": job_key(job), "step": str(progress.step)}
     told["runs"] = json.dumps(keys)
     told["sha256"] = _checksum(contiguous, told)
-    path = checkpoint_path(job, directory)
+    path = checkpoint_path(job, store)
     write_whole(path, lambda target: save_file(contiguous, target, metadata=told))
 
 
-def load_checkpoint(job: Job, start: Progress, directory: Path) -> Progress | None:
+def load_checkpoint(job: Job, start: Progress, store: RunStore) -> Progress | None:
     """Return how far the batch had come, or None where there is no checkpoint.
+
+    A damaged one is set aside, and told: the training then starts from its beginning.
 
     Parameters
     ----------
     job : Job
     start : Progress
         Before the first step: it tells what the arrays must look like.
-    directory : Path
+    store : RunStore
     """
-    path = checkpoint_path(job, directory)
-    if not path.exists():
+    path = checkpoint_path(job, store)
+    if not os.path.lexists(path):
         return None
     try:
-        with safe_open(path, framework="numpy") as stored:
-            told = stored.metadata() or {}
-            arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise _damaged(path, str(error)) from error
-    if not {"format", "job", "step", "runs", "sha256"} <= told.keys():
-        raise _damaged(path, "it does not say what it belongs to")
-    if told["format"] != FORMAT or told["job"] != job_key(job):
-        raise InputError(
-            "the checkpoint of this very job",
-            f"{str(path)!r}, which belongs to another configuration",
-            "move it away, choose another directory, or train anew with overwrite",
+        return _read(path, job, start)
+    except FileNotFoundError:
+        return None  # another process has finished this batch just now
+    except UNUSABLE as error:
+        place = set_aside(path, store.directory, str(error))
+        warnings.warn(
+            f"a checkpoint is damaged, and its batch starts from the beginning; it was set aside "
+            f"in {str(place)!r}: {error}",
+            DamageWarning,
+            stacklevel=2,
         )
-    if told.get("sha256") != _checksum(arrays, told):
-        raise _damaged(path, "its arrays do not have their checksum")
-    try:
-        return _rebuilt(job, start, int(told["step"]), arrays)
-    except (KeyError, ValueError) as error:
-        raise _damaged(path, str(error)) from error
+        return None
+
+
+def _read(path: Path, job: Job, start: Progress) -> Progress:
+    """Return what a checkpoint holds; an error tells that it cannot be used."""
+    if not _is_plain(path):
+        raise ValueError("it is a link or no plain file")
+    with safe_open(path, framework="numpy") as stored:
+        told = stored.metadata() or {}
+        arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+    if not {"format", "job", "step", "runs", "sha256"} <= told.keys():
+        raise ValueError("it does not say what it belongs to")
+    if told["format"] != FORMAT or told["job"] != job_key(job):
+        raise ValueError("it belongs to another batch")
+    if told["sha256"] != _checksum(arrays, told):
+        raise ValueError("its arrays do not have their checksum")
+    return _rebuilt(job, start, int(told["step"]), arrays)
+
+
+def _is_plain(path: Path) -> bool:
+    """Whether a file lies at this very place: no link, and nothing that waits for a writer."""
+    return stat.S_ISREG(path.lstat().st_mode)
 
 
 def _rebuilt(job: Job, start: Progress, step: int, arrays: dict[str, Any]) -> Progress:
     state = _filled(start.state, arrays, "state")
-    steps = arrays["history.step"].tolist()
+    steps = _history_steps(job, start, step, arrays)
     records = [
         {"step": at, **{name: arrays[f"history.{name}"][row] for name in HISTORY}}
         for row, at in enumerate(steps)
@@ -102,6 +127,19 @@ def _rebuilt(job: Job, start: Progress, step: int, arrays: dict[str, Any]) -> Pr
         at: _filled(model, arrays, f"snapshot.{at}") for at in job.snapshot_steps if at <= step
     }
     return Progress(step, state, records, snapshots)
+
+
+def _history_steps(job: Job, start: Progress, step: int, arrays: dict[str, Any]) -> list[int]:
+    """Return the steps of the history, one a row; they and the losses must fit the job."""
+    steps: list[int] = arrays["history.step"].tolist()
+    rising = all(type(at) is int for at in steps) and steps == sorted(set(steps))
+    if not rising or steps[-1:] != [step] or not 0 < steps[0] <= step <= job.settings.steps:
+        raise ValueError("its history does not have the steps of a training")
+    for name in HISTORY:
+        wanted = (len(steps), *start.state[name].shape)
+        if arrays[f"history.{name}"].shape != wanted:
+            raise ValueError(f"its history of {name} does not have the shape {wanted}")
+    return steps
 
 
 def _filled(model: Any, arrays: dict[str, Any], prefix: str) -> Any:
@@ -114,19 +152,19 @@ def _filled(model: Any, arrays: dict[str, Any], prefix: str) -> Any:
     return jax.tree.unflatten(structure, found)
 
 
-def interrupted_jobs(whole: Job, directory: Path) -> list[Job]:
-    """Return the jobs among the runs of `whole` that stopped on their way in this directory.
+def interrupted_jobs(whole: Job, store: RunStore) -> list[Job]:
+    """Return the jobs among the runs of `whole` that stopped on their way in this store.
 
     A job that was killed while it wrote its runs has left some of them complete. It is finished
     as it was begun, with all its runs, so that the numbers are those of the whole batch.
     """
     open_runs = {run_key(whole.settings, spec): spec for spec in whole.specs}
     jobs = []
-    for path in sorted(directory.glob("checkpoint-*.safetensors")):
+    for path in sorted(store.checkpoints.glob("checkpoint-*.safetensors")):
         keys = _run_keys(path)
         if keys and open_runs.keys() >= set(keys):
             job = replace(whole, specs=[open_runs[key] for key in keys])
-            if checkpoint_path(job, directory) == path:
+            if checkpoint_path(job, store) == path:
                 jobs.append(job)
                 open_runs = {k: spec for k, spec in open_runs.items() if k not in keys}
     return jobs
@@ -135,9 +173,11 @@ def interrupted_jobs(whole: Job, directory: Path) -> list[Job]:
 def _run_keys(path: Path) -> list[str]:
     """Return the runs of a checkpoint; of a file that does not tell, none."""
     try:
+        if not _is_plain(path):
+            return []
         with safe_open(path, framework="numpy") as stored:
             keys = json.loads((stored.metadata() or {}).get("runs", "[]"))
-    except (OSError, SafetensorError, ValueError):
+    except UNUSABLE:
         return []
     return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
 
@@ -150,11 +190,3 @@ def _checksum(arrays: dict[str, Any], told: dict[str, str]) -> str:
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
-
-
-def _damaged(path: Path, why: str) -> InputError:
-    return InputError(
-        "a complete, unchanged checkpoint",
-        f"{str(path)!r}: {why}",
-        "delete or move it; the training then starts from its beginning",
-    )

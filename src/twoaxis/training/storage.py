@@ -1,73 +1,144 @@
-"""Runs on disk: weights and arrays as safetensors, everything else in a readable sidecar.
+"""One run on disk: arrays as safetensors, everything else in a readable manifest.
 
-``KEY.safetensors`` is written first, ``KEY.json`` last and with the other's checksum, both
-whole or not at all: a run whose sidecar is there is complete. The sidecar carries a checksum of
-its own, so that a changed number is seen. Reading runs no code from a file.
+A run is a directory with the name of its key::
+
+    KEY/run.json             the manifest, with the checksum of the arrays and one of its own
+    KEY/arrays.safetensors   weights, points, observations, history
+
+It is put together beside its place and moved there in one step, so that a run which is there is
+complete, whoever else writes at the same time. Reading runs no code from a file, follows no
+link and opens nothing outside the directory.
 """
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import json
 import os
-from collections.abc import Callable
+import re
+import secrets
+import shutil
+import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import load
 
 from twoaxis.errors import InputError
-from twoaxis.files import write_whole
-from twoaxis.observations import Dataset
+from twoaxis.files import TEMPORARY, flush_directory, flush_file
 from twoaxis.problems import PROBLEMS, Problem
-from twoaxis.training.methods import METHODS, Method
-from twoaxis.training.methods.stored import StoredMethod
-from twoaxis.training.network import Network
-from twoaxis.training.run import Run, Runs, Snapshot
-from twoaxis.training.settings import RunSpec, Settings, plain_value
-from twoaxis.version import __version__
-from twoaxis.views.storage import view_from_plain, view_to_plain
+from twoaxis.training.packing import ARRAYS, FORMAT, VERSION, packed, rebuilt, seal, sha256
+from twoaxis.training.run import Run
 
-FORMAT = "twoaxis run"
-VERSION = 1
+MANIFEST = "run.json"
+
+# A key becomes a name in the file system: nothing in it may lead elsewhere.
+KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
+# A manifest is some kilobytes long. A file that is larger than this is none.
+LARGEST_MANIFEST = 64 * 2**20
+# Errors that tell of a run which lacks a file or has something else in its place. Others, such
+# as a lack of permission, tell nothing about the run.
+NO_FILE = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO)
 
 
-def save_run(run: Run, directory: str | Path) -> Path:
-    """Write one run into a directory and return the path of its sidecar."""
-    arrays: dict[str, Any] = {
-        "points": run.points,
-        "dataset.sites": np.asarray(run.dataset.sites),
-        "dataset.coordinates": run.dataset.coordinates,
-        "dataset.values": run.dataset.values,
-    }
-    arrays |= {f"history.{name}": run.history[name].to_numpy() for name in run.history}
-    described = [
-        _put_snapshot(arrays, f"snapshot{n}", snapshot, run)
-        for n, snapshot in enumerate([*run.snapshots, run.final])
-    ]
-    content = save({name: np.asarray(a, order="C") for name, a in arrays.items()})
-    sidecar = {
-        "format": FORMAT,
-        "version": VERSION,
-        "twoaxis": __version__,
-        "key": run.key,
-        "status": run.status,
-        "delivered": run.delivered,
-        "settings": run.settings.describe(),
-        "run": run.spec.describe() | {"noise_scale": run.dataset.noise_scale},
-        "history": list(run.history),
-        "snapshots": described,
-        "arrays": {"file": f"{run.key}.safetensors", "sha256": _sha256(content)},
-    }
-    text = json.dumps(sidecar | {"sha256": _seal(sidecar)}, indent=2, default=plain_value) + "\n"
-    where = Path(directory)
-    # A run that is replaced is gone until the new one is complete, never a mixture of both.
-    (where / f"{run.key}.json").unlink(missing_ok=True)
-    write_whole(where / f"{run.key}.safetensors", lambda path: path.write_bytes(content))
-    return write_whole(where / f"{run.key}.json", lambda path: path.write_text(text))
+class DamagedRunError(InputError):
+    """A stored run that is incomplete or was changed, and must not be used."""
+
+
+def is_key(name: Any) -> bool:
+    """Whether a name can be that of a run."""
+    return isinstance(name, str) and bool(KEY.fullmatch(name)) and not name.endswith(".")
+
+
+def checked_key(key: Any) -> str:
+    """Return a key that can be a name in a directory."""
+    if not is_key(key):
+        raise InputError(
+            "the key of a run, made of letters, digits, dots, dashes and underscores",
+            repr(key)[:100],
+            "copy it from a list of the runs",
+        )
+    return str(key)
+
+
+def save_run(run: Run, directory: str | Path, *, overwrite: bool = False) -> Path:
+    """Write one run into a directory and return its place there.
+
+    Parameters
+    ----------
+    run : Run
+    directory : path
+    overwrite : bool
+        Replace a run of the same key. Without it the one that is there stays: it was made of
+        the same settings, by somebody who was faster.
+    """
+    target = Path(directory) / checked_key(run.key)
+    if not overwrite and _is_taken(target):
+        return target
+    _make_directory(target.parent)
+    manifest, arrays = packed(run)
+    whole = _temporary_directory(target.parent)
+    try:
+        for name, content in ((ARRAYS, arrays), (MANIFEST, manifest)):
+            (whole / name).write_bytes(content)
+            flush_file(whole / name)
+        flush_directory(whole)
+        _move(whole, target, overwrite)
+    finally:
+        shutil.rmtree(whole, ignore_errors=True)
+    return target
+
+
+def _is_taken(target: Path) -> bool:
+    """Whether there is a run in this place; what is there instead is in its way."""
+    if os.path.lexists(target) and not is_own_directory(target):
+        raise InputError(
+            "a place that is free, or holds a run",
+            f"{str(target)!r}, which is a link or no directory",
+            "move it away",
+        )
+    return target.exists()
+
+
+def is_own_directory(path: Path) -> bool:
+    """Whether a directory lies at this very place, and no link to one."""
+    return path.is_dir() and not path.is_symlink()
+
+
+def _make_directory(place: Path) -> None:
+    """Make a directory that is still there after a power failure."""
+    if not place.exists():
+        place.mkdir(parents=True, exist_ok=True)
+        flush_directory(place.parent)
+
+
+def _temporary_directory(home: Path) -> Path:
+    """Make a directory that nobody takes for a run, with the permissions of an ordinary one."""
+    path = home / f"{TEMPORARY}{secrets.token_hex(8)}"
+    path.mkdir()
+    return path
+
+
+def _move(whole: Path, target: Path, overwrite: bool) -> None:
+    """Give a complete run its name; of two writers one is first, and the other's is dropped."""
+    old = _temporary_directory(target.parent) / target.name if overwrite else None
+    try:
+        if old is not None:
+            with suppress(FileNotFoundError):  # nothing is there, or another writer was faster
+                target.rename(old)
+        whole.rename(target)
+    except BaseException as error:
+        if not (isinstance(error, OSError) and error.errno in (errno.EEXIST, errno.ENOTEMPTY)):
+            if old is not None:
+                with suppress(OSError):
+                    old.rename(target)
+            raise
+    finally:
+        if old is not None:
+            shutil.rmtree(old.parent, ignore_errors=True)
+    flush_directory(target.parent)
 
 
 def load_run(path: str | Path, problem: Problem | None = None) -> Run:
@@ -76,111 +147,140 @@ def load_run(path: str | Path, problem: Problem | None = None) -> Run:
     Parameters
     ----------
     path : path
-        Of its sidecar, ``KEY.json``.
+        Of its directory, or of the manifest in it.
     problem : Problem, optional
         For a run on a problem of one's own, which no file can hold.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise InputError("the sidecar of a run", repr(path), "name a file KEY.json")
-    path = Path(path)
-    plain = _read_sidecar(path)
-    chosen = _problem_of(plain, path, problem)
+    where = run_directory(path)
+    while True:
+        found = _identity(where)
+        try:
+            return _loaded(where, problem)
+        except InputError:
+            # A run that was replaced while it was read is not damaged: the new one is read.
+            if _identity(where) == found:
+                raise
+
+
+def _identity(where: Path) -> tuple[int, ...] | None:
+    """Return what tells a directory from the one that has its name a moment later."""
     try:
-        content = path.with_suffix(".safetensors").read_bytes()
-    except OSError as error:
-        raise _damaged(path, f"its arrays cannot be read ({error.strerror})") from error
-    if _sha256(content) != plain["arrays"]["sha256"]:
-        raise _damaged(path, "its arrays do not have the checksum that the sidecar names")
+        known = where.lstat()
+    except (OSError, ValueError):
+        return None
+    return known.st_dev, known.st_ino, known.st_ctime_ns
+
+
+def _loaded(where: Path, problem: Problem | None) -> Run:
+    plain = read_manifest(where)
+    chosen = _problem_of(plain, where, problem)
+    content = _read(where, ARRAYS, plain["arrays"]["bytes"])
+    if len(content) != plain["arrays"]["bytes"]:
+        raise _damaged(where, "its arrays do not have the size that the manifest names")
+    if sha256(content) != plain["arrays"]["sha256"]:
+        raise _damaged(where, "its arrays do not have the checksum that the manifest names")
     try:
-        return _rebuilt(plain, load(content), chosen)
+        return rebuilt(plain, load(content), chosen)
     except (
-        *(SafetensorError, KeyError, TypeError, ValueError),
+        *(SafetensorError, KeyError, TypeError, ValueError, RecursionError),
         *(IndexError, AttributeError, OverflowError),
     ) as error:
-        raise _damaged(path, str(error)) from error
+        raise _damaged(where, str(error)) from error
 
 
-def load_runs(directory: str | Path, problem: Problem | None = None) -> Runs:
-    """Read all runs of a directory, in the order of their keys."""
-    where = Path(directory) if isinstance(directory, (str, os.PathLike)) else None
-    if where is None or not where.is_dir():
-        raise InputError(
-            "a directory of runs", repr(str(directory)), "pass the one given to train(out=...)"
-        )
-    paths = sorted(path for path in where.glob("*.json") if is_sidecar(path))
-    if not paths:
-        raise InputError(
-            "a directory that holds runs",
-            f"{str(directory)!r}, which holds none",
-            "train some with twoaxis train PROBLEM --out DIR",
-        )
-    return Runs([load_run(path, problem) for path in paths])
+def run_directory(path: Any) -> Path:
+    """Return the directory of a run, named by itself or by its manifest."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError("the directory of a run", repr(path), "name DIR/KEY")
+    where = Path(path)
+    where = where.parent if where.name == MANIFEST else where
+    # The name of a run is its key: "." and ".." do not show it.
+    return where if where.name not in ("", "..") else where.resolve()
 
 
-def is_sidecar(path: Path) -> bool:
-    """Tell whether a JSON file says that it describes a run."""
+def read_manifest(where: Path) -> dict[str, Any]:
+    """Return the manifest of a run, checked but for its arrays."""
+    content = _read(where, MANIFEST, LARGEST_MANIFEST)
     try:
-        plain = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError):
-        # Arrays of the same name beside it mean that this was a sidecar: do not overlook it.
-        return path.with_suffix(".safetensors").exists()
-    return isinstance(plain, dict) and plain.get("format") == FORMAT
-
-
-def _put_snapshot(
-    arrays: dict[str, Any], prefix: str, snapshot: Snapshot, run: Run
-) -> dict[str, Any]:
-    """Add the arrays of a snapshot under a prefix, and return the rest of it."""
-    for number, (weight, bias) in enumerate(snapshot.layers):
-        arrays[f"{prefix}.weight{number}"] = np.asarray(weight)
-        arrays[f"{prefix}.bias{number}"] = np.asarray(bias)
-    plain, array = view_to_plain(snapshot.view, run.points)
-    if array is not None:
-        arrays[f"{prefix}.view"] = array
-    return {"step": snapshot.step, "delivered": snapshot.delivered, "view": plain}
-
-
-def _take_snapshot(arrays: dict[str, Any], prefix: str, plain: dict[str, Any]) -> Snapshot:
-    count = sum(name.startswith(f"{prefix}.weight") for name in arrays)
-    layers = [(arrays[f"{prefix}.weight{n}"], arrays[f"{prefix}.bias{n}"]) for n in range(count)]
-    view = view_from_plain(plain["view"], arrays.get(f"{prefix}.view"))
-    delivered = {name: float(value) for name, value in plain["delivered"].items()}
-    return Snapshot(int(plain["step"]), layers, delivered, view)
-
-
-def _read_sidecar(path: Path) -> dict[str, Any]:
-    try:
-        plain = json.loads(path.read_text())
-    except OSError as error:
-        raise InputError(
-            "the sidecar of a run", f"{str(path)!r} ({error.strerror})", "name a file KEY.json"
-        ) from error
+        plain = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise _damaged(path, "it is not JSON, or only a part of it") from error
+        raise _damaged(where, "its manifest is not JSON, or only a part of it") from error
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
-        raise InputError("the sidecar of a run", f"{str(path)!r}, which is none", "name KEY.json")
+        raise _damaged(where, "its manifest is not one of a run")
+    # Before the version, which a changed byte may have turned into another one.
+    if not _is_sealed(plain):
+        raise _damaged(where, "its manifest does not have its own checksum")
     if plain.get("version") != VERSION:
         raise InputError(
             f"a run in version {VERSION} of the format",
-            f"version {plain.get('version')!r} in {str(path)!r}",
+            f"version {plain.get('version')!r} in {str(where)!r}",
             "read it with the twoaxis that wrote it, or train again",
         )
     arrays = plain.get("arrays")
-    if not isinstance(arrays, dict) or not isinstance(arrays.get("sha256"), str):
-        raise _damaged(path, "it does not name the checksum of its arrays")
-    if plain.pop("sha256", None) != _seal(plain):
-        raise _damaged(path, "it does not have its own checksum")
-    if plain.get("key") != path.stem:
-        raise _damaged(path, "it describes a run of another name")
+    if not isinstance(arrays, dict) or not (
+        isinstance(arrays.get("sha256"), str) and isinstance(arrays.get("bytes"), int)
+    ):
+        raise _damaged(where, "its manifest does not name size and checksum of the arrays")
+    if plain.get("key") != where.name:
+        raise _damaged(where, "its manifest describes a run of another name")
     return plain
 
 
-def _problem_of(plain: dict[str, Any], path: Path, problem: Problem | None) -> Problem:
+def _is_sealed(plain: dict[str, Any]) -> bool:
+    """Take the checksum out of a manifest, and say whether it is that of the rest."""
+    sealed = plain.pop("sha256", None)
+    try:
+        return bool(sealed == seal(plain))
+    except RecursionError:  # nested more deeply than anything that was written
+        return False
+
+
+def _read(where: Path, name: str, most: int) -> bytes:
+    """Return the content of a plain file in the directory of a run, of `most` bytes at most.
+
+    No link is followed: what lies elsewhere is no part of a run.
+    """
+    try:
+        if where.is_symlink():
+            raise OSError("the directory is a link")
+        # A pipe is opened without waiting for a writer, and then refused.
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        with open(where / name, "rb", opener=lambda file, _: os.open(file, flags)) as stream:
+            known = os.fstat(stream.fileno())
+            if not stat.S_ISREG(known.st_mode):
+                raise OSError("it is no plain file")
+            content = stream.read(known.st_size + 1) if known.st_size <= most else None
+    except (OSError, ValueError) as error:
+        raise _unreadable(where, name, error) from error
+    if content is None or len(content) > most:
+        raise _damaged(where, f"{name} is larger than it can be")
+    return content
+
+
+def _unreadable(where: Path, name: str, error: Exception) -> InputError:
+    """Return what to say of a file that was not read: what is missing or no file is damage."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    try:
+        inside = where.is_dir()
+    except (OSError, ValueError):
+        inside = False
+    if not inside:
+        return InputError("the directory of a run", f"{str(where)!r} ({reason})", "name DIR/KEY")
+    if isinstance(error, OSError) and error.errno not in NO_FILE:
+        return InputError(
+            "a run that this process can read",
+            f"{str(where / name)!r} ({reason})",
+            "mend its permissions, or look after the disk",
+        )
+    return _damaged(where, f"{name} cannot be read ({reason})")
+
+
+def _problem_of(plain: dict[str, Any], where: Path, problem: Problem | None) -> Problem:
     """Return the problem of a run: a benchmark, or the one that was handed in."""
     settings = plain.get("settings")
     name = settings.get("problem") if isinstance(settings, dict) else None
     if not isinstance(name, str):
-        raise _damaged(path, "it does not name its problem")
+        raise _damaged(where, "its manifest does not name its problem")
     chosen = PROBLEMS.get(name) if problem is None else problem
     if chosen is None or chosen.name != name:
         raise InputError(
@@ -191,73 +291,9 @@ def _problem_of(plain: dict[str, Any], path: Path, problem: Problem | None) -> P
     return chosen
 
 
-def _rebuilt(plain: dict[str, Any], arrays: dict[str, Any], problem: Problem) -> Run:
-    settings = _settings(plain["settings"], problem)
-    described = plain["run"]
-    dataset = Dataset(
-        problem=settings.problem.name,
-        sites=arrays["dataset.sites"],
-        coordinates=arrays["dataset.coordinates"],
-        values=arrays["dataset.values"],
-        noise_scale=float(described["noise_scale"]),
-        provenance=str(described["provenance"]),
-        label=str(described["dataset"]),
-    )
-    spec = RunSpec(
-        dataset=dataset,
-        seed=described["seed"],
-        start={name: float(value) for name, value in described["start"].items()},
-        fixed=frozenset(described["fixed"]),
-    )
-    snapshots = [
-        _take_snapshot(arrays, f"snapshot{n}", each) for n, each in enumerate(plain["snapshots"])
-    ]
-    return Run(
-        key=str(plain["key"]),
-        settings=settings,
-        spec=spec,
-        points=arrays["points"],
-        final=snapshots[-1],
-        history=pd.DataFrame({name: arrays[f"history.{name}"] for name in plain["history"]}),
-        status=str(plain["status"]),
-        snapshots=tuple(snapshots[:-1]),
-    )
-
-
-def _settings(plain: dict[str, Any], problem: Problem) -> Settings:
-    options = {name: value for name, value in plain.items() if name != "problem"}
-    method = _method(**options.pop("method"))
-    network = Network(**options.pop("network"))
-    return Settings(problem=problem, method=method, network=network, **options)
-
-
-def _method(name: str, options: dict[str, Any]) -> Method:
-    """Return the built-in method of this name and options, or what is known of another."""
-    makers: dict[str, Callable[..., Method]] = {
-        type(method).__name__: type(method) for method in METHODS.values()
-    }
-    for maker in makers.values():
-        try:
-            method = maker(**options)
-        except TypeError:
-            continue
-        if method.name == name:
-            return method
-    return StoredMethod(name, options)
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _seal(plain: dict[str, Any]) -> str:
-    """Return the checksum of a sidecar's content, whatever its white space."""
-    return _sha256(json.dumps(plain, sort_keys=True, default=plain_value).encode())
-
-
-def _damaged(path: Path, why: str) -> InputError:
-    return InputError(
+def _damaged(where: Path, why: str) -> DamagedRunError:
+    return DamagedRunError(
         "a complete, unchanged run",
-        f"{str(path)!r}: {why}",
-        "move it away and train the run again, or restore both of its files from a copy",
+        f"{str(where)!r}: {why}",
+        "move it away and train the run again, or restore it from a copy",
     )

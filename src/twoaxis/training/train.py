@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from twoaxis.errors import InputError, WorkerError
-from twoaxis.files import TEMPORARY, ensure_directory
 from twoaxis.observations import Dataset
 from twoaxis.problems import EvolutionProblem, Problem, get_problem
 from twoaxis.progress import Bars, progress_bar
@@ -34,7 +31,7 @@ from twoaxis.training.request import (
 )
 from twoaxis.training.run import Run, Runs
 from twoaxis.training.settings import Conditions, Precision, RunSpec, Settings, run_key
-from twoaxis.training.storage import load_run, save_run
+from twoaxis.training.store import RunStore
 
 # The published protocol.
 STEPS = 5000
@@ -46,8 +43,6 @@ BOUNDARY_POINTS = 512
 BOUNDARY_WEIGHT = 1.0
 
 CHECKPOINT_SECONDS = 20.0
-# A temporary file that nobody has written to for so long belongs to a process that was killed.
-ABANDONED_SECONDS = 3600.0
 
 
 def train(
@@ -147,17 +142,9 @@ def train(
         boundary_weight=boundary_weight,
         warmup=warmup,
     )
-    problem = settings.problem
-    started = starting_values(problem, start, fixed)
-    each_seed = chosen_seeds(seeds)
-    specs = [
-        RunSpec(dataset=dataset, seed=seed, start=started, fixed=frozenset(fixed or {}))
-        for dataset in chosen_datasets(problem, datasets)
-        for seed in each_seed
-    ]
     return train_specs(
         settings,
-        specs,
+        specs_for(settings.problem, datasets=datasets, seeds=seeds, start=start, fixed=fixed),
         snapshots=snapshots,
         out=out,
         overwrite=overwrite,
@@ -204,6 +191,24 @@ def settings_for(
     )
 
 
+def specs_for(
+    problem: Problem,
+    *,
+    datasets: int | Dataset | Iterable[int | Dataset] | None = None,
+    seeds: int | Iterable[int] = 0,
+    start: Mapping[str, float] | None = None,
+    fixed: Mapping[str, float] | None = None,
+) -> list[RunSpec]:
+    """Return a run for every dataset and seed, in this order; see `train`."""
+    started = starting_values(problem, start, fixed)
+    each_seed = chosen_seeds(seeds)
+    return [
+        RunSpec(dataset=dataset, seed=seed, start=started, fixed=frozenset(fixed or {}))
+        for dataset in chosen_datasets(problem, datasets)
+        for seed in each_seed
+    ]
+
+
 def train_specs(
     settings: Settings,
     specs: Sequence[RunSpec],
@@ -235,33 +240,33 @@ def train_specs(
             "train them in separate calls",
         )
     steps = snapshot_steps(snapshots, settings.steps)
-    directory = None if out is None else ensure_directory(out)
-    if directory is not None:
-        _sweep(directory)
-    found = _stored(keys, directory, settings.problem, steps) if not overwrite else {}
+    store = None if out is None else RunStore(out, create=True)
+    if store is not None:
+        store.sweep(keys)
+    found = {} if store is None or overwrite else _stored(keys, store, settings.problem, steps)
     whole = Job(settings, specs, steps)
-    jobs = interrupted_jobs(whole, directory) if directory is not None and not overwrite else []
+    jobs = [] if store is None or overwrite else interrupted_jobs(whole, store)
     begun = {run_key(settings, spec) for job in jobs for spec in job.specs}
     missing = [s for s, key in zip(specs, keys, strict=True) if key not in found.keys() | begun]
     for job in [*jobs, Job(settings, missing, steps)] if missing else jobs:
         backend = choose_backend(settings, len(job.specs), device, workers, batch)
-        found |= {run.key: run for run in _train(job, backend, directory, overwrite, progress)}
+        found |= {run.key: run for run in _train(job, backend, store, overwrite, progress)}
     return Runs([found[key] for key in keys])
 
 
 def _train(
-    job: Job, backend: Any, directory: Path | None, overwrite: bool, show: bool | Bars
+    job: Job, backend: Any, store: RunStore | None, overwrite: bool, show: bool | Bars
 ) -> list[Run]:
     """Train one batch from its beginning or its checkpoint, and store it."""
     with progress_bar(f"{job.settings.problem.title}, set-up", len(job.specs), show) as advance:
         data = job.data(advance)
     state = job.begin(data)
-    if directory is not None and not overwrite:
-        state = load_checkpoint(job, state, directory) or state
+    if store is not None and not overwrite:
+        state = load_checkpoint(job, state, store) or state
 
     def keep(now: Progress) -> None:
-        if directory is not None:
-            save_checkpoint(job, now, directory)
+        if store is not None:
+            save_checkpoint(job, now, store)
 
     title = f"{job.settings.problem.title}, {len(job.specs)} runs"
     with progress_bar(title, job.settings.steps, show) as advance:
@@ -280,10 +285,10 @@ def _train(
                 keep(latest)
             raise
     runs = job.results(done)
-    if directory is not None:
+    if store is not None:
         for run in runs:
-            save_run(run, directory)
-        checkpoint_path(job, directory).unlink(missing_ok=True)
+            store.save(run, overwrite=overwrite)
+        checkpoint_path(job, store).unlink(missing_ok=True)
     return runs
 
 
@@ -300,30 +305,21 @@ def _note(job: Job, now: Progress) -> str:
 
 
 def _stored(
-    keys: list[str], directory: Path | None, problem: Problem, snapshot_steps: tuple[int, ...]
+    keys: list[str], store: RunStore, problem: Problem, snapshot_steps: tuple[int, ...]
 ) -> dict[str, Run]:
-    """Return the runs among `keys` that a directory holds already, with their snapshots."""
+    """Return the runs among `keys` that a store holds already, with their snapshots."""
     found = {}
-    for key in keys if directory is not None else []:
-        assert directory is not None
-        path = directory / f"{key}.json"
-        if path.exists():
-            run = load_run(path, problem)
-            held = {snapshot.step for snapshot in run.snapshots}
-            lacking = [s for s in snapshot_steps if s <= run.final.step and s not in held]
-            if lacking:
-                raise InputError(
-                    f"stored runs with snapshots at the steps {', '.join(map(str, lacking))}",
-                    f"{key}, which was stored without them",
-                    "choose another directory, or train it again with overwrite",
-                )
-            found[key] = run
+    for key in keys:
+        run = store.found(key, problem)
+        if run is None:
+            continue
+        held = {snapshot.step for snapshot in run.snapshots}
+        lacking = [s for s in snapshot_steps if s <= run.final.step and s not in held]
+        if lacking:
+            raise InputError(
+                f"stored runs with snapshots at the steps {', '.join(map(str, lacking))}",
+                f"{key}, which was stored without them",
+                "choose another directory, or train it again with overwrite",
+            )
+        found[key] = run
     return found
-
-
-def _sweep(directory: Path) -> None:
-    """Remove what a killed process left half written; a file that is still fresh may be in use."""
-    for path in directory.glob(f"{TEMPORARY}*"):
-        with suppress(OSError):  # another process was faster
-            if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
-                path.unlink()

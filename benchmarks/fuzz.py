@@ -1,0 +1,215 @@
+"""Damaged files: each ends in a clean refusal or in whole content, within bounded memory.
+
+Files of every kind that the library reads are made, damaged in many ways and read again: bits
+flipped, parts cut, doubled and exchanged; numbers that are huge, negative or none; headers that
+promise terabytes; texts nested a hundred thousand deep; links to other files; and changes after
+which every checksum was made right again. A case ends well if the file is refused with an
+InputError (a checkpoint with a DamageWarning), or is read: unchanged, or changed where no
+checksum forbids it. Everything else is a finding: another exception, content that differs under
+the old checksum, more than 256 MiB of memory, more than 10 seconds, a crash of the interpreter.
+
+    python benchmarks/fuzz.py                        # 10,000 cases
+    python benchmarks/fuzz.py --quick                # 400 cases
+    python benchmarks/fuzz.py --seed 7 --cases 500   # others
+    python benchmarks/fuzz.py --only run:1234        # one case again, with its traceback
+
+A case is made of the seed, its kind and its number alone. Files are read in a child process that
+may take at most 3 GiB more than at its start; peaks are measured on Linux.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import selectors
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+SECONDS = 10.0
+START_SECONDS = 300.0
+PEAK = 256 * 2**20
+MOST = 3 * 2**30
+OUTCOMES = ("refused", "unchanged", "changed", "finding")
+# Shares of the cases; audits take the longest.
+WEIGHTS = {
+    **{"run": 2.0, "checkpoint": 1.5, "audit": 1.0, "resolution": 1.5},
+    **{"residual": 1.5, "table": 1.0, "record": 1.5},
+}
+
+
+def main() -> int:
+    """Run the cases and print a line for each kind; the exit status tells of findings."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=20261115)
+    parser.add_argument("--quick", action="store_true", help="400 cases")
+    parser.add_argument("--only", help="one case, as KIND:NUMBER")
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        return child(Path(given.child[0]), given.child[1], int(given.child[2]), given.seed)
+    with tempfile.TemporaryDirectory(prefix="twoaxis-fuzz-") as folder:
+        home = Path(folder)
+        _in_path()
+        if given.only:
+            return one(home, given.only, given.seed)
+        return everything(home, 400 if given.quick else given.cases, given.seed)
+
+
+def everything(home: Path, cases: int, seed: int) -> int:
+    began = time.monotonic()
+    print(f"seed {seed}, {cases} cases")
+    print(f"{'kind':12}{'cases':>8}" + "".join(f"{word:>12}" for word in OUTCOMES) + "   peak")
+    findings: list[str] = []
+    total: Counter[str] = Counter()
+    for kind, weight in WEIGHTS.items():
+        count = max(1, round(cases * weight / sum(WEIGHTS.values())))
+        counts: Counter[str] = Counter()
+        peak = 0
+        for number, (outcome, told, grown) in enumerate(results(home, kind, count, seed)):
+            counts[outcome] += 1
+            peak = max(peak, grown)
+            if outcome == "finding":
+                findings.append(f"{kind}:{number} {told}")
+        row = "".join(f"{counts[word]:>12}" for word in OUTCOMES)
+        print(f"{kind:12}{count:>8}{row}{peak / 2**20:>7.0f} MiB", flush=True)
+        total += counts
+    row = "".join(f"{total[word]:>12}" for word in OUTCOMES)
+    print(f"{'all':12}{sum(total.values()):>8}{row}")
+    print(f"{time.monotonic() - began:.0f} s; at most {PEAK // 2**20} MiB and {SECONDS:g} s a case")
+    for line in findings:
+        print(f"finding: {line}")
+    return 1 if findings else 0
+
+
+def results(home: Path, kind: str, count: int, seed: int) -> Iterator[tuple[str, str, int]]:
+    """Yield outcome, words and growth of memory; a child that dies is followed by another."""
+    done = 0
+    while done < count:
+        with _child(home, f"{kind}:{count}", done, seed) as process:
+            for line in _lines(process):
+                done += 1
+                yield line
+                if done == count:
+                    break
+            else:
+                status = _ended(process)
+                if status is not None:
+                    done += 1
+                    yield "finding", status, 0
+
+
+def _child(home: Path, kind: str, first: int, seed: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, __file__, "--seed", str(seed), "--child", str(home), kind]
+    return subprocess.Popen([*command, str(first)], stdout=subprocess.PIPE)
+
+
+def _lines(process: subprocess.Popen[bytes]) -> Iterator[tuple[str, str, int]]:
+    """Yield what the child says until it ends, or stays silent for too long."""
+    assert process.stdout is not None
+    seconds, rest = START_SECONDS, b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while selector.select(seconds):
+            read = os.read(process.stdout.fileno(), 2**16)
+            if not read and seconds == START_SECONDS:
+                raise RuntimeError("the child could not begin")
+            if not read:
+                return
+            *lines, rest = (rest + read).split(b"\n")
+            for line in lines:
+                seconds = SECONDS
+                if line != b"ready":
+                    yield tuple(json.loads(line))
+        process.kill()
+        process.wait()
+
+
+def _ended(process: subprocess.Popen[bytes]) -> str | None:
+    status = process.wait()
+    if status == -9:
+        return f"no answer within {SECONDS:g} s"
+    return f"the interpreter ended with {status}" if status else None
+
+
+# ------------------------------------------------------------------ the child
+
+
+def child(home: Path, kind: str, first: int, seed: int) -> int:
+    """Run the cases of one kind from `first` on, a line of JSON for each."""
+    _in_path()
+    import fuzz_kinds
+
+    kind, _, count = kind.partition(":")
+    known = fuzz_kinds.KINDS[kind]
+    made, place = home / "made", home / "case"
+    if not made.exists():
+        fuzz_kinds.make_all(home / "begun")
+        (home / "begun").rename(made)
+    original = known.read(made / kind)
+    _limit_memory()
+    print("ready", flush=True)
+    for number in range(first, int(count)):
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(made / kind, place)
+        _reset_peak()
+        before = _memory("VmRSS")
+        random = Random(f"{seed}/{kind}/{number}")
+        outcome, told = fuzz_kinds.outcome_of(known, random, place, original)
+        grown = max(0, _memory("VmHWM") - before)
+        if grown > PEAK and outcome != "finding":
+            outcome, told = "finding", f"{grown / 2**20:.0f} MiB of memory"
+        print(json.dumps([outcome, told, grown]), flush=True)
+    return 0
+
+
+def one(home: Path, name: str, seed: int) -> int:
+    """Read one case in this process, with whatever comes of it."""
+    import fuzz_kinds
+
+    kind, _, number = name.partition(":")
+    fuzz_kinds.make_all(home / "made")
+    known = fuzz_kinds.KINDS[kind]
+    known.damage(Random(f"{seed}/{kind}/{number}"), home / "made" / kind)
+    known.read(home / "made" / kind)
+    print("read")
+    return 0
+
+
+def _in_path() -> None:
+    folder = str(Path(__file__).resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
+def _memory(name: str) -> int:
+    """Return a line of /proc/self/status in bytes, or 0 where there is none."""
+    try:
+        text = Path("/proc/self/status").read_text()
+    except OSError:
+        return 0
+    return next((int(x.split()[1]) * 1024 for x in text.splitlines() if x.startswith(name)), 0)
+
+
+def _reset_peak() -> None:
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _limit_memory() -> None:
+    most = _memory("VmData") + MOST
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

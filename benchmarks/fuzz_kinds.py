@@ -1,0 +1,342 @@
+"""Every kind of file that the library reads: how to make one, damage it and read it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fuzz_mutations as mutations
+import h5py
+import jax
+import numpy as np
+import pandas as pd
+import xarray as xr
+from fuzz_mutations import BLIND, Mutation, Random
+
+import twoaxis as ta
+from twoaxis.errors import InputError
+from twoaxis.exported.layout import seal as seal_of_export
+from twoaxis.observations import Dataset
+from twoaxis.problems import get_problem
+from twoaxis.studies import page
+from twoaxis.studies.library import _read_table, _value
+from twoaxis.studies.record import figures_frame, load_record, table_frame
+from twoaxis.training import checkpoint
+from twoaxis.training.backends import InProcess
+from twoaxis.training.job import Job
+from twoaxis.training.packing import packed, seal, sha256
+from twoaxis.training.request import starting_values
+from twoaxis.training.settings import RunSpec
+from twoaxis.training.store import RunStore
+from twoaxis.training.train import settings_for
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Files of one kind.
+
+    Attributes
+    ----------
+    sealed : bool
+        Whether a change without a new checksum must always be refused.
+    damage : callable
+        ``damage(random, place)`` changes a copy; returns whether it kept the checksums right.
+    read : callable
+        ``read(place)`` returns what is there in a form that can be compared, or fails.
+    """
+
+    sealed: bool
+    damage: Callable[[Random, Path], bool]
+    read: Callable[[Path], Any]
+
+
+# ------------------------------------------------------------------ originals
+
+
+def make_all(home: Path) -> None:
+    """Write one undamaged place for each kind."""
+    for name in KINDS:
+        (home / name).mkdir(parents=True)
+    points = np.linspace(0.0, 1.0, 12)
+    parameter = ta.Parameter(truth=1.0, delivered=1.2, bounds=(0.5, 2.0))
+    frozen = ta.FrozenResidual(
+        lambda k: np.exp(-k * points) - 0.4,
+        {"k": parameter},
+        points,
+        view=ta.views.Gaussian(),
+        field=points**2,
+        axes=("t",),
+        notes=("made up",),
+    )
+    resolution = ta.resolve(
+        lambda k: np.exp(-k * points),
+        {"k": parameter},
+        0.01,
+        replicas=5,
+        bank=21,
+        validate=0,
+        progress=False,
+    )
+    frozen.export(home / "residual" / "file.nc")
+    resolution.to_netcdf(home / "resolution" / "file.nc")
+    ta.audit(frozen, resolution=resolution).to_netcdf(home / "audit" / "file.nc")
+    _make_training(home)
+    for kind, name in (("table", "readouts/bands-1.csv"), ("record", "blocks/architecture.json")):
+        suffix = Path(name).suffix
+        shutil.copy(ROOT / "results" / "reproduction" / name, home / kind / f"file{suffix}")
+
+
+def _job() -> Job:
+    """A batch of one run that is as small as it can be."""
+    problem, random = get_problem("burgers"), np.random.default_rng(0)
+    low, high = np.array(list(problem.domain.values())).T
+    dataset = Dataset(
+        problem=problem.name,
+        sites=np.arange(9),
+        coordinates=random.uniform(low, high, (9, 2)),
+        values=random.normal(size=9),
+        noise_scale=0.1,
+        provenance="made up",
+        label="tiny",
+    )
+    settings = settings_for(
+        problem, "adam", network=ta.Network(4, 1), steps=6, residual_points=12, precision="float64"
+    )
+    spec = RunSpec(
+        dataset=dataset, seed=0, start=starting_values(problem, None, None), fixed=frozenset()
+    )
+    return Job(settings, [spec], (2,))
+
+
+def _make_training(home: Path) -> None:
+    """Train for six steps; keep the run, and the checkpoint after the third."""
+    job = _job()
+    store = RunStore(home / "checkpoint", create=True)
+    data = job.data()
+
+    def keep(progress: Any) -> None:
+        if progress.step == 3:
+            checkpoint.save_checkpoint(job, progress, store)
+
+    begun = job.begin(data)
+    done = job.train(InProcess(jax.devices("cpu")[0]), data, begun, lambda *_: None, keep, 0.0)
+    (run,) = job.results(done)
+    RunStore(home / "run", create=True).save(run)
+
+
+# ------------------------------------------------------------------ reading
+
+
+def _read_run(place: Path) -> Any:
+    (directory,) = (each.parent for each in place.glob("*/*/arrays.safetensors"))
+    run = ta.load_run(directory)
+    repr(run)
+    return packed(run)
+
+
+class _Checkpoints:
+    """The batch that a checkpoint belongs to, made once."""
+
+    def __init__(self) -> None:
+        self._known: Any = None
+
+    def read(self, place: Path) -> Any:
+        if self._known is None:
+            job = _job()
+            self._known = job, jax.device_get(job.begin(job.data()))
+        job, start = self._known
+        found = checkpoint.load_checkpoint(job, start, RunStore(place))
+        if found is None:
+            raise InputError("a checkpoint", "a damaged one, set aside", "")
+        leaves = jax.tree.leaves([found.state, found.records, found.snapshots])
+        return found.step, [np.asarray(leaf).tobytes() for leaf in leaves]
+
+
+def _read_audit(place: Path) -> Any:
+    audit = ta.load_audit(place / "file.nc")
+    return json.dumps(audit.tree.to_dict(), default=_plain), audit._repr_html_()
+
+
+def _read_resolution(place: Path) -> Any:
+    found = ta.load_resolution(place / "file.nc")
+    return json.dumps(found.data.to_dict(), default=_plain), repr(found)
+
+
+def _plain(value: Any) -> Any:
+    return value.to_dict() if hasattr(value, "to_dict") else repr(value)
+
+
+def _read_residual(place: Path) -> Any:
+    frozen = ta.load_residual(place / "file.nc")
+    middle = (frozen.coordinate_bounds[0] + frozen.coordinate_bounds[1]) / 2
+    return repr(frozen), np.asarray(frozen.at(middle)).tobytes(), frozen.notes
+
+
+def _read_table_file(place: Path) -> Any:
+    table = _read_table(place / "file.csv")
+    rows = [{n: _value(cell) for n, cell in row.items()} for key in table for row in table[key]]
+    pd.DataFrame(rows)
+    return table
+
+
+def _read_record(place: Path) -> Any:
+    record = load_record(place / "file.json")
+    figures_frame([record]).to_csv().encode()
+    for table in record["tables"].values():
+        table_frame(table).to_csv().encode()
+    return record, page.render([record], {}).encode()
+
+
+# ------------------------------------------------------------------ damaging
+
+
+def _blind_or(*known: Mutation) -> Callable[[Random, Path], bool]:
+    """Damage the only file of a place, without regard to its checksums."""
+
+    def damage(random: Random, place: Path) -> bool:
+        (path,) = place.glob("file.*")
+        chosen = random.choice(BLIND if random.random() < 0.5 else known)
+        path.write_bytes(chosen(random, path.read_bytes()))
+        return False
+
+    return damage
+
+
+def _damage_netcdf(random: Random, place: Path) -> bool:
+    (path,) = place.glob("file.*")
+    if random.random() < 0.45:
+        path.write_bytes(random.choice(BLIND)(random, path.read_bytes()))
+        return False
+    # Some changes cannot be made everywhere: what they left is a case too.
+    with suppress(OSError, KeyError, ValueError, RuntimeError, TypeError):
+        mutations.netcdf_change(random, path)
+    return True
+
+
+def _damage_export(random: Random, place: Path) -> bool:
+    """As any netCDF file; half of the times with the checksum of the changed content."""
+    changed = _damage_netcdf(random, place)
+    path = place / "file.nc"
+    # What is enormous has no checksum that anyone could compute.
+    if changed and path.stat().st_size < 2**22 and random.random() < 0.7:
+        try:
+            with h5py.File(path) as file:
+                sizes = [file[n].size or 0 for n in mutations._datasets(file)]
+            if max(sizes) < 2**16:
+                with xr.open_dataset(path, engine="h5netcdf", decode_cf=False) as opened:
+                    sealed = seal_of_export(opened.load())
+                with h5py.File(path, "r+") as file:
+                    file.attrs["sha256"] = sealed
+                return True
+        except Exception:
+            pass  # it is no longer a file that could be sealed
+    return False
+
+
+def _damage_run(random: Random, place: Path) -> bool:
+    (arrays,) = place.glob("*/*/arrays.safetensors")
+    manifest = arrays.parent / "run.json"
+    how = random.random()
+    if how < 0.4:
+        path = random.choice((arrays, manifest))
+        path.write_bytes(random.choice(BLIND)(random, path.read_bytes()))
+    elif how < 0.5:
+        known = (mutations.deep_json, mutations.json_value, mutations.json_number)
+        manifest.write_bytes(random.choice(known)(random, manifest.read_bytes()))
+    else:
+        plain = json.loads(manifest.read_bytes())
+        plain.pop("sha256")
+        content = arrays.read_bytes()
+        if how < 0.75:
+            known = (mutations.arrays_header, mutations.arrays_length, *BLIND)
+            content = random.choice(known)(random, content)
+            plain["arrays"] |= {"bytes": len(content), "sha256": sha256(content)}
+        else:
+            mutations.changed_value(random, plain)
+        arrays.write_bytes(content)
+        with suppress(RecursionError):
+            plain["sha256"] = seal(plain)
+        manifest.write_text(json.dumps(plain))
+        return True
+    return False
+
+
+def _damage_checkpoint(random: Random, place: Path) -> bool:
+    (path,) = place.glob("checkpoints/*")
+    content = path.read_bytes()
+    known = (mutations.arrays_header, mutations.arrays_length)
+    if random.random() < 0.6:
+        path.write_bytes(random.choice((*BLIND, *known))(random, content))
+        return False
+    with checkpoint.safe_open(path, framework="numpy") as stored:
+        told = stored.metadata()
+        arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+    name = random.choice(sorted(arrays))
+    what = random.randrange(4)
+    if what == 0:
+        told[random.choice(("step", "runs"))] = random.choice(
+            ("", "-1", "9" * 400, "[" * 9999, "nan", "999", "[[]]", "0")
+        )
+    elif what == 1:
+        del arrays[name]
+    elif what == 2:
+        arrays[name] = arrays[name].reshape(-1)[:1].astype(random.choice(("f4", "i8", "f8")))
+    else:
+        arrays[name] = np.full_like(arrays[name], random.choice((0, -1, 127)))
+    told["sha256"] = checkpoint._checksum(arrays, told)
+    checkpoint.save_file(arrays, path, metadata=told)
+    return True
+
+
+KINDS = {
+    "run": Kind(True, _damage_run, _read_run),
+    "checkpoint": Kind(True, _damage_checkpoint, _Checkpoints().read),
+    "audit": Kind(False, _damage_netcdf, _read_audit),
+    "resolution": Kind(False, _damage_netcdf, _read_resolution),
+    "residual": Kind(True, _damage_export, _read_residual),
+    "table": Kind(False, _blind_or(mutations.table_cell), _read_table_file),
+    "record": Kind(
+        False,
+        _blind_or(mutations.json_value, mutations.json_number, mutations.deep_json),
+        _read_record,
+    ),
+}
+
+
+def outcome_of(kind: Kind, random: Random, place: Path, original: Any) -> tuple[str, str]:
+    """Damage a copy, read it and say how that ended."""
+    sealed_again = kind.damage(random, place)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = kind.read(place)
+    except InputError as error:
+        return ("finding", "MemoryError inside") if _ran_out(error) else ("refused", "")
+    except BaseException as error:
+        where = sys.exc_info()[2]
+        while where is not None and where.tb_next is not None:
+            where = where.tb_next
+        line = "" if where is None else f"{where.tb_frame.f_code.co_filename}:{where.tb_lineno}"
+        return "finding", f"{type(error).__name__}: {str(error)[:200]} at {line}"
+    if found == original:
+        return "unchanged", ""
+    if kind.sealed and not sealed_again:
+        return "finding", "changed content with the old checksum"
+    return "changed", ""
+
+
+def _ran_out(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, MemoryError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -1,0 +1,221 @@
+"""Dask distributed: the same tasks on whatever cluster there is.
+
+The scheduler hands out tasks, the workers train them into a store that all of them see, and
+what travels is small. GPU workers announce a resource named ``GPU`` and take whole batches.
+A worker that dies is the scheduler's business; a scheduler that goes away is waited for, and
+whatever was not done is asked for again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError as FutureCancelledError
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from distributed import Client, LocalCluster, as_completed
+from distributed.comm.core import CommClosedError
+from distributed.scheduler import KilledWorker
+
+from twoaxis.errors import InputError, WorkerError
+from twoaxis.runs.engines.engine import ATTEMPTS, Result, Standing, Work, reason
+from twoaxis.runs.engines.local import ONE_THREAD, check_workers, cores, interrupts_held
+from twoaxis.runs.task import Task, versions
+
+# What a lost scheduler looks like from here.
+GONE = (CommClosedError, CancelledError, FutureCancelledError, OSError, TimeoutError)
+
+
+@final
+@dataclass(frozen=True)
+class Dask:
+    """A Dask cluster.
+
+    Parameters
+    ----------
+    scheduler : str, optional
+        Its address, such as ``tls://host:8786``; without it a cluster on this machine is
+        started, with one worker a core. TLS and the like come from Dask's own configuration.
+    workers : int, optional
+        Of the cluster on this machine.
+    gpu : bool
+        Hand tasks only to workers with a free resource ``GPU``.
+    patience : float
+        Seconds to wait for a scheduler that is not there, or not any more.
+    """
+
+    scheduler: str | None = None
+    workers: int | None = None
+    gpu: bool = False
+    patience: float = 60.0
+
+    def __post_init__(self) -> None:
+        check_workers(self.workers)
+
+    def describe(self) -> str:
+        """Return a few words for the terminal."""
+        where = self.scheduler or f"{self.workers or cores()} workers on this machine"
+        return f"Dask, {where}"
+
+    def execute(
+        self, tasks: Sequence[Task], work: Work, report: Callable[[Standing], None]
+    ) -> Iterator[Result]:
+        """Execute the tasks on the cluster."""
+        with ExitStack() as stack:
+            address = self.scheduler or self._own_cluster(stack).scheduler_address
+            standing = _State({task.number: task for task in tasks}, work, report, self.gpu)
+            while standing.waiting:
+                try:
+                    with _connected(address, self.patience) as client:
+                        _check_versions(client)
+                        yield from standing.through(client)
+                except GONE as error:
+                    # Everything that was done is in the store and off the list.
+                    standing.interruptions += 1
+                    if standing.interruptions >= ATTEMPTS:
+                        raise WorkerError(
+                            f"the scheduler at {address} went away {standing.interruptions} "
+                            f"times; what was done is stored ({reason(error)})"
+                        ) from error
+
+    def _own_cluster(self, stack: ExitStack) -> Any:
+        count = self.workers or cores()
+        with interrupts_held():  # for the thread that starts the workers, now and later
+            cluster = LocalCluster(
+                n_workers=0,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                # Dask serves pages in any case: on a free port, and to nobody else.
+                dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False},
+                memory_limit="auto",
+                env=ONE_THREAD,
+                resources={"GPU": 1} if self.gpu else {},
+                silence_logs=logging.ERROR,
+            )
+        stack.enter_context(cluster)
+        cluster.scale(count)
+        cluster.wait_for_workers(count)
+        return cluster
+
+
+@dataclass
+class _State:
+    """Tasks that are still to be done, whatever becomes of the scheduler."""
+
+    waiting: dict[int, Task]
+    work: Work
+    report: Callable[[Standing], None]
+    gpu: bool
+    done: int = 0
+    failed: int = 0
+    interruptions: int = 0
+    attempts: dict[int, int] = field(default_factory=dict)
+    told: float = 0.0
+
+    def through(self, client: Any) -> Iterator[Result]:
+        """Yield results until all is done; raise one of `GONE` when the scheduler is lost."""
+        futures = {self._submit(client, task): task for task in self.waiting.values()}
+        try:
+            self._tell(client, force=True)
+            completed = as_completed(list(futures), loop=client.loop)
+            for future in completed:
+                task = futures[future]
+                result = self._result(client, future, task)
+                if result is None:
+                    again = self._submit(client, task)
+                    futures[again] = task
+                    completed.add(again)
+                    continue
+                del self.waiting[task.number]
+                self.done += not result.failure
+                self.failed += bool(result.failure)
+                self._tell(client, force=not self.waiting)
+                yield result
+        finally:
+            with suppress(*GONE):
+                client.cancel(list(futures), force=True)
+
+    def _submit(self, client: Any, task: Task) -> Any:
+        self.attempts[task.number] = self.attempts.get(task.number, 0) + 1
+        return client.submit(
+            self.work,
+            task,
+            key=f"twoaxis-{task.number}-{uuid.uuid4().hex}",
+            pure=False,
+            resources={"GPU": 1} if self.gpu else None,
+        )
+
+    def _result(self, client: Any, future: Any, task: Task) -> Result | None:
+        """Return what became of a task, or None where it is begun again."""
+        attempts = self.attempts[task.number] + _deaths(client, future.key)
+        error = future.exception()
+        if error is None:
+            return Result(task.number, future.result(), attempts)
+        if isinstance(error, GONE):
+            raise error
+        if not isinstance(error, KilledWorker):
+            return Result(task.number, attempts=attempts, failure=reason(error))
+        attempts -= 1  # the scheduler gave up after the last death
+        self.attempts[task.number] = attempts
+        if attempts < ATTEMPTS:
+            return None
+        return Result(task.number, attempts=attempts, failure=f"its worker ended {attempts} times")
+
+    def _tell(self, client: Any, force: bool = False) -> None:
+        if not force and time.monotonic() - self.told < 1:
+            return  # asking the scheduler for every task would slow it down
+        self.told = time.monotonic()
+        running = sum(len(keys) for keys in client.processing().values())
+        workers = len(client.scheduler_info(n_workers=-1)["workers"])
+        self.report(Standing(workers, self.done, running, self.failed))
+
+
+def _connected(address: str, patience: float) -> Any:
+    """Return a client, or say that nobody answers."""
+    try:
+        return Client(address, timeout=patience, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InputError(
+            f"a Dask scheduler at {address}",
+            f"no answer within {patience:g} seconds ({reason(error)})",
+            "start one with dask scheduler, or correct --scheduler",
+        ) from error
+
+
+def _check_versions(client: Any) -> None:
+    """Refuse workers whose versions would give other numbers, before any work is done."""
+    ours = versions()
+    found = client.run(versions, on_error="return")
+    # A worker that went away over the question does no work either.
+    told = {
+        worker: reason(theirs) if isinstance(theirs, Exception) else ", ".join(theirs)
+        for worker, theirs in sorted(found.items())
+        if not isinstance(theirs, GONE)
+    }
+    others = {worker: theirs for worker, theirs in told.items() if theirs != ", ".join(ours)}
+    if others:
+        worker, theirs = next(iter(others.items()))
+        raise InputError(
+            f"workers with {', '.join(ours)}",
+            f"{len(others)} of {len(told)} with others, the first {worker}: {theirs}",
+            "install the same versions on every worker",
+        )
+
+
+def _deaths(client: Any, key: str) -> int:
+    """Return how many workers died over a task, which the scheduler counts."""
+    with suppress(*GONE, ValueError, RuntimeError):
+        return int(client.run_on_scheduler(_suspicious, key=key))
+    return 0
+
+
+def _suspicious(dask_scheduler: Any, key: str) -> int:
+    task = dask_scheduler.tasks.get(key)
+    return 0 if task is None else int(task.suspicious)

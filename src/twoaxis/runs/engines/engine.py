@@ -1,0 +1,71 @@
+"""What every engine is: something that executes tasks, and tells how it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from twoaxis.runs.task import Task
+
+Work = Callable[[Task], str]
+
+# How often a task is begun at most. A task that fails by itself is not repeated: it would fail
+# again. One whose worker died may only have been unlucky.
+ATTEMPTS = 4
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a sweep stands: what a progress bar shows."""
+
+    workers: int
+    done: int
+    running: int
+    failed: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a task.
+
+    Attributes
+    ----------
+    number : int
+        Of the task.
+    worker : str
+        Who did it, or tried last.
+    attempts : int
+        How often it was begun.
+    failure : str
+        Why it failed; empty where it did not.
+    """
+
+    number: int
+    worker: str = ""
+    attempts: int = 1
+    failure: str = ""
+
+
+class Engine(Protocol):
+    """Executes tasks somewhere."""
+
+    def describe(self) -> str:
+        """Return a few words for the terminal."""
+        ...
+
+    def execute(
+        self, tasks: Sequence[Task], work: Work, report: Callable[[Standing], None]
+    ) -> Iterator[Result]:
+        """Yield a result for every task as it comes.
+
+        An interrupt stops all of it: tasks that wait are dropped, and those on their way are
+        left to their checkpoints.
+        """
+        ...
+
+
+def reason(error: BaseException) -> str:
+    """Return an error as one line."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if type(error).__name__ == "InputError" else f"{type(error).__name__}: {text}"

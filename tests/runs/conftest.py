@@ -1,0 +1,105 @@
+"""Processes for the tests of engines and faults.
+
+Nothing is trained in the process of the tests, whose compiler options other tests change: runs
+that are compared bit for bit come from processes that are all alike.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+HERE = Path(__file__).parent
+PATIENCE = 120
+
+
+@pytest.fixture(scope="session", autouse=True)
+def alike(tmp_path_factory):
+    """Every process finds the work of these tests, and compiles equal programs once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(HERE))
+        patch.setenv("PYTHONPATH", str(HERE))
+        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("jax")))
+        patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+        patch.setenv("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
+        yield
+
+
+@pytest.fixture(scope="session")
+def faultwork(alike):  # noqa: ARG001
+    import faultwork  # only there once its directory is on the path
+
+    return faultwork
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory, faultwork):
+    """What a sweep brings that nobody disturbs, in one process."""
+    store = tmp_path_factory.mktemp("undisturbed")
+    subprocess.run([sys.executable, faultwork.__file__, store, "in-process"], check=True)
+    found = faultwork.sweep(store, engine="in-process")
+    assert found.table["stored"].all()
+    assert (found.work["attempts"] == 0).all()
+    return found
+
+
+@pytest.fixture
+def start():
+    """Start processes, each the first of a group of its own, and end what is left of them."""
+    started = []
+    # Shells start background jobs deaf to interrupts, which children would inherit.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def begin(*command, **options):
+        given = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        process = subprocess.Popen(
+            [sys.executable, *map(str, command)],
+            start_new_session=True,
+            **{**given, **options},
+        )
+        started.append(process)
+        return process
+
+    yield begin
+    signal.signal(signal.SIGINT, before)
+    for process in started:
+        for member in [process, *family(process)]:
+            member.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def family(process):
+    """Return the processes that are alive in the session of this one, itself apart."""
+    found = []
+    for other in psutil.process_iter():
+        try:
+            alive = other.status() != psutil.STATUS_ZOMBIE
+            if other.pid != process.pid and alive and os.getsid(other.pid) == process.pid:
+                found.append(other)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def until(condition, what, patience=PATIENCE):
+    """Wait for something that must come, and return it."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    pytest.fail(f"waited {patience} seconds for {what}")
+
+
+@pytest.fixture(scope="session")
+def helpers():
+    """The functions above: test modules cannot import each other."""
+    return {"family": family, "until": until}

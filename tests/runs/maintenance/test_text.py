@@ -1,0 +1,68 @@
+"""Text from files: whatever it is, a terminal prints it and does not obey it."""
+
+import unicodedata
+
+import pytest
+from rich.console import Console
+
+from twoaxis.cli.text import shown
+from twoaxis.runs.text import visible
+
+HOSTILE = [
+    "\x1b[2J\x1b[31mred",
+    "a\nfinished",
+    "a\rb",
+    "tab\there",
+    "\x9b31m",  # the one-byte form of an escape sequence
+    "\u202egnp.exe",
+    "\ud800",
+    "\udcff",
+    "zero\u200bwidth",
+    "[bold red]markup[/]",
+    "[/]",
+    "[link=file:///etc/passwd]here[/link]",
+    "back\\",
+    "\\[bold]",
+    ":skull:",
+    "\x07\x08\x00\x7f",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_nothing_but_letters_is_left(text):
+    found = visible(text)
+    assert all(unicodedata.category(c)[0] != "C" for c in found)
+    assert "\n" not in found
+    found.encode()
+    printable = "".join(c for c in text if c.isprintable())
+    assert all(c in found for c in printable)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_rich_prints_it_as_it_is(text):
+    console = Console(width=200, color_system="truecolor", force_terminal=True, emoji=False)
+    with console.capture() as capture:
+        console.print(shown(text), highlight=False)
+    ends = "\\" if text.endswith("\\") else ""  # rich doubles it, for a tag that may follow
+    assert capture.get() == visible(text) + ends + "\n"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_follows_is_markup_again(text):
+    console = Console(width=200, emoji=False)
+    with console.capture() as capture:
+        console.print(f"[red]{shown(text)}[/] and [bold]on[/]", highlight=False)
+    assert capture.get() == f"{visible(text)} and on\n"
+
+
+def test_ordinary_text_stays():
+    assert visible("Buckley–Leverett, ν = 0.01, 日本") == "Buckley–Leverett, ν = 0.01, 日本"
+
+
+def test_lines_of_a_text_that_has_some():
+    assert visible("one\ntwo\x1b[1m\n", lines=True) == "one\ntwo\\x1b[1m\n"
+
+
+def test_what_is_no_text():
+    assert visible(None) == "None"
+    assert visible(ValueError("\x1b")) == "\\x1b"

@@ -1,0 +1,224 @@
+"""Nothing that is loaded runs code, and damaged files end in a clean error."""
+
+import ast
+import importlib
+import os
+import shutil
+from pathlib import Path
+from random import Random
+
+import h5py
+import numpy as np
+import pytest
+
+import twoaxis as ta
+from twoaxis.files import read_text
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "twoaxis"
+FORBIDDEN = {"pickle", "cPickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}
+
+
+@pytest.fixture(scope="module")
+def fuzz(tmp_path_factory):
+    """The cases of ``benchmarks/fuzz.py`` and undamaged files of every kind."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "benchmarks"))
+        kinds = importlib.import_module("fuzz_kinds")
+    home = tmp_path_factory.mktemp("fuzz")
+    kinds.make_all(home / "made")
+    return kinds, home
+
+
+KINDS = ("run", "checkpoint", "audit", "resolution", "residual", "table", "record")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_files_end_well(fuzz, kind):
+    kinds, home = fuzz
+    known, made = kinds.KINDS[kind], home / "made" / kind
+    original = known.read(made)
+    outcomes = []
+    for number in range(15 if kind == "audit" else 40):  # audits take the longest
+        place = home / f"{kind}{number}"
+        shutil.copytree(made, place)
+        random = Random(f"3/{kind}/{number}")
+        outcomes.append(kinds.outcome_of(known, random, place, original))
+    assert [told for outcome, told in outcomes if outcome == "finding"] == []
+    assert ("refused", "") in outcomes
+
+
+def uses(path):
+    """What a module has that could run the content of a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (a.name for a in node.names if a.name.partition(".")[0] in FORBIDDEN)
+        elif isinstance(node, ast.ImportFrom):
+            if (node.module or "").partition(".")[0] in FORBIDDEN:
+                yield node.module
+        elif isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id in ("eval", "exec", "compile"):
+                yield node.func.id
+            if any(keyword.arg == "allow_pickle" for keyword in node.keywords):
+                yield "allow_pickle"
+
+
+def test_nothing_here_unpickles_or_evaluates():
+    modules = sorted(SOURCE.rglob("*.py"))
+    assert len(modules) > 100
+    found = {str(path.relative_to(SOURCE)): sorted(set(uses(path))) for path in modules}
+    assert {name: own for name, own in found.items() if own} == {}
+
+
+def test_the_check_of_modules_finds_what_it_looks_for(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text("import pickle\nfrom dill import load\neval('1')\nf(allow_pickle=True)\n")
+    assert sorted(uses(path)) == ["allow_pickle", "dill", "eval", "pickle"]
+
+
+# ------------------------------------------------------------------ netCDF
+
+POINTS = np.linspace(0.0, 1.0, 12)
+RATE = {"k": ta.Parameter(truth=1.0, bounds=(0.5, 2.0))}
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory):
+    home = tmp_path_factory.mktemp("originals")
+    frozen = ta.FrozenResidual(
+        lambda k: np.exp(-k * POINTS) - 0.4, RATE, POINTS, view=ta.views.Pointwise()
+    )
+    found = ta.resolve(lambda k: np.exp(-k * POINTS), RATE, 0.01, replicas=3, progress=False)
+    frozen.export(home / "residual.nc")
+    found.to_netcdf(home / "resolution.nc")
+    ta.audit(frozen).to_netcdf(home / "audit.nc")
+    return home
+
+
+LOADERS = {
+    "residual": ta.load_residual,
+    "resolution": ta.load_resolution,
+    "audit": ta.load_audit,
+}
+
+
+@pytest.fixture(params=LOADERS)
+def changed(request, originals, tmp_path):
+    """``changed(change)``: load a copy to which this was done."""
+
+    def load(change):
+        path = tmp_path / "copy.nc"
+        path.write_bytes((originals / f"{request.param}.nc").read_bytes())
+        with h5py.File(path, "r+") as file:
+            change(file)
+        return LOADERS[request.param](path)
+
+    return load
+
+
+def coordinate_of_terabytes(file):
+    # An index is made of a coordinate when the file is opened, before anything is asked for.
+    file.create_dataset("huge", shape=(10**12,), dtype="f8").make_scale("huge")
+
+
+def compressed(file):
+    file.create_dataset("huge", shape=(10**10,), dtype="f8", chunks=(1000,), compression="gzip")
+
+
+def one_large_chunk(file):
+    file.create_dataset(
+        "huge", shape=(1,), maxshape=(None,), dtype="f8", chunks=(10**8,), compression="gzip"
+    )
+
+
+def circle(file):
+    file["a"] = file["/"]
+    file["b"] = file["/"]
+
+
+def many_names(file):
+    big = file.create_dataset("big", data=np.zeros(20_000))
+    for number in range(100):
+        file[f"copy{number}"] = big
+
+
+def many_variables(file):
+    for number in range(2100):
+        file.create_group(f"group{number}")
+
+
+PROMISES = {
+    "many variables": (many_variables, "more than 2000 variables"),
+    "coordinate": (coordinate_of_terabytes, "more numbers promised"),
+    "compressed": (compressed, "more numbers promised"),
+    "chunk": (one_large_chunk, "more numbers promised"),
+    "one array under many names": (many_names, "another name for"),
+    "circle": (circle, "another name for"),
+    "deep": (lambda file: file.create_group("/".join("abcdefghij")), "groups within each other"),
+    "soft link": (lambda f: f.update({"x": h5py.SoftLink("/parameter")}), "a link in the place"),
+    "other file": (
+        lambda f: f.update({"x": h5py.ExternalLink("/etc/passwd", "/")}),
+        "a link in the place",
+    ),
+    "other file's bytes": (
+        lambda f: f.create_dataset("x", (9,), "i1", external=[("/etc/passwd", 0, 9)]),
+        "lie in other files",
+    ),
+    "long attribute": (
+        lambda f: f.attrs.create("x", ["text"] * 500, dtype=h5py.string_dtype()),
+        "a long list as attribute",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), PROMISES.values(), ids=PROMISES)
+def test_a_netcdf_file_that_promises_too_much(changed, change, message):
+    with pytest.raises(ta.InputError, match=message):
+        changed(change)
+
+
+def test_an_unchanged_copy_is_read(changed):
+    changed(lambda file: None)  # noqa: ARG005
+
+
+def without_messages(file):
+    del file.attrs["messages"]
+
+
+def other_center(file):
+    file.attrs["centered_on"] = "elsewhere"
+
+
+def numbers_for_names(file):
+    del file["layout"]
+    file.create_dataset("layout", data=[1.0]).make_scale("layout")
+
+
+@pytest.mark.parametrize("change", [without_messages, other_center, numbers_for_names])
+def test_a_resolution_that_cannot_be_shown(originals, tmp_path, change):
+    path = tmp_path / "copy.nc"
+    path.write_bytes((originals / "resolution.nc").read_bytes())
+    with h5py.File(path, "r+") as file:
+        change(file)
+    with pytest.raises(ta.InputError):
+        ta.load_resolution(path)
+
+
+# ------------------------------------------------------------------ texts
+
+
+def test_a_text_is_read_within_its_bound(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("é" * 10, encoding="utf-8")
+    assert read_text(path, 20) == "é" * 10
+    with pytest.raises(ValueError, match="larger than 19 bytes"):
+        read_text(path, 19)
+    os.truncate(path, 2**40)  # a terabyte of nothing
+    with pytest.raises(ValueError, match="larger"):
+        read_text(path, 1000)
+
+
+def test_a_pipe_is_no_text(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="no plain file"):
+        read_text(tmp_path / "pipe", 10)
