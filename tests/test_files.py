@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -200,3 +201,19 @@ def test_a_directory_that_cannot_be_flushed_is_no_error(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "close", lambda handle: closed.append(handle) or close(handle))
     flush_directory(tmp_path)
     assert len(closed) == 1
+
+
+def test_threads_that_write_leave_the_mask_of_the_process_alone(tmp_path):
+    mask = os.umask(0o027)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            paths = list(
+                threads.map(
+                    lambda k: write_whole(tmp_path / f"{k}.txt", lambda p: p.write_text("x")),
+                    range(200),
+                )
+            )
+        assert {path.stat().st_mode & 0o777 for path in paths} == {0o640}
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(mask)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,13 +98,12 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -
     A reader sees the old file or the new one, never a part; a failure leaves no trace.
     """
     path = ensure_writable(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY, suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = _beside(path)
     try:
         write(temporary)
         flush_file(temporary)
-        temporary.chmod(_permissions(path))
+        if path.exists():  # what is replaced keeps its permissions
+            temporary.chmod(path.stat().st_mode & 0o777)
         temporary.replace(path)
         flush_directory(path.parent)
     except BaseException:
@@ -132,10 +132,16 @@ def flush_directory(path: Path) -> None:
         os.close(handle)
 
 
-def _permissions(path: Path) -> int:
-    """Those of the file that is replaced, or what an ordinary open() would give a new one."""
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+def _beside(path: Path) -> Path:
+    """Create an empty file of a new name beside `path`, as an ordinary open() would.
+
+    tempfile keeps its files to their owner, and asking for the mask of the process changes it
+    for a moment, under the feet of other threads.
+    """
+    while True:
+        temporary = path.with_name(f"{TEMPORARY}{uuid.uuid4().hex}{path.suffix}")
+        try:
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        except FileExistsError:
+            continue
+        return temporary
