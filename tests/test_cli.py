@@ -183,11 +183,13 @@ def test_layouts_are_numbers_and_ranges(text, seeds):
 
 
 def test_an_interrupted_run_says_so_and_leaves_nothing_behind(tmp_path):
-    command = [sys.executable, "-m", "twoaxis", "resolve", "darcy", "--out", "found.nc"]
+    script = "import twoaxis.cli as c; print('ready', flush=True); c.main()"
+    command = [sys.executable, "-c", script, "resolve", "darcy", "--out", "found.nc"]
     running = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    time.sleep(8)  # long enough to be at work, far from done
+    assert running.stdout.readline() == "ready\n"  # however long a busy machine takes to import
+    time.sleep(4)  # long enough to be at work, far from done
     running.send_signal(signal.SIGINT)
     _, errors = running.communicate(timeout=60)
     assert running.returncode == 130
