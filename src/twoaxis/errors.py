@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Mapping
+from typing import TypeVar
+
+Named = TypeVar("Named")
+
 
 class InputError(ValueError):
     """Input that cannot be used, in three parts that a reader needs.
@@ -27,6 +33,19 @@ class InputError(ValueError):
     def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str]]:
         # Without it the error could not travel between processes.
         return type(self), (self.wanted, self.got, self.fix)
+
+
+def named(kind: str, name: str, known: Mapping[str, Named]) -> Named:
+    """Return what bears this name among `known`, or say which names there are.
+
+    Upper case, underscores and spaces are accepted.
+    """
+    key = name.strip().lower().replace("_", "-").replace(" ", "-")
+    if key in known:
+        return known[key]
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
+    advice = f'did you mean "{near[0]}"?' if near else "choose one of those names"
+    raise InputError(f"one of the {kind} {', '.join(known)}", repr(name), advice)
 
 
 class MisfitWarning(UserWarning):

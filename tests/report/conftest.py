@@ -1,11 +1,10 @@
-"""Audits of every kind, and a real browser to look at their pages with.
+"""Audits of every kind.
 
 The heat equation ``u_t = k u_xx`` has the solution ``exp(-k t) sin x``, and advection with
 diffusion, ``u_t + c u_x = k u_xx``, has ``exp(-k t) sin(x - c t)``: fields that decay at another
 rate than the true one satisfy the equation with that rate.
 """
 
-import shutil
 from functools import cache
 
 import matplotlib.pyplot as plt
@@ -266,18 +265,3 @@ def saved_tree(tmp_path_factory):
     path = made("everything").to_netcdf(tmp_path_factory.mktemp("tree") / "audit.nc")
     with xr.open_datatree(path, engine="h5netcdf") as tree:
         yield tree.load()
-
-
-@pytest.fixture(scope="module")  # while it is open, no other event loop can run
-def chromium():
-    from playwright.sync_api import sync_playwright
-
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        pytest.fail(
-            "the page is tested in a real browser: install Chromium, as with apt install chromium"
-        )
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()

@@ -1,7 +1,6 @@
 """Records of a reproduction as ``blocks/NAME.json`` holds them, with made-up but likely numbers."""
 
 import copy
-import shutil
 
 import numpy as np
 import pytest
@@ -11,21 +10,6 @@ from twoaxis.studies import figures, page
 PROBLEMS = ("burgers", "buckley-leverett", "allen-cahn")
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;\u0007"
 BANDS = ("1_64", "65_256", "257_2000")
-
-
-@pytest.fixture(scope="module")  # while it is open, no other event loop can run
-def chromium():
-    from playwright.sync_api import sync_playwright
-
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        pytest.fail(
-            "the page is tested in a real browser: install Chromium, as with apt install chromium"
-        )
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 def figure(key, published=0.9, verdict="agrees", initialisations=1, **changed):

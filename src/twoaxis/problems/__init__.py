@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copyreg
-import difflib
 from typing import Any
 
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, named
 from twoaxis.problems.allen_cahn import ALLEN_CAHN
 from twoaxis.problems.ansatz import Ansatz, InputMap, compose
 from twoaxis.problems.buckley_leverett import BUCKLEY_LEVERETT
@@ -64,12 +63,7 @@ def get_problem(problem: str | Problem) -> Problem:
         raise InputError(
             "a problem or the name of one", repr(problem), f"choose one of {', '.join(PROBLEMS)}"
         )
-    key = problem.strip().lower().replace("_", "-").replace(" ", "-")
-    if key in PROBLEMS:
-        return PROBLEMS[key]
-    near = difflib.get_close_matches(key, PROBLEMS, n=1, cutoff=0.4)
-    advice = f'did you mean "{near[0]}"?' if near else "choose one of those names"
-    raise InputError(f"one of the problems {', '.join(PROBLEMS)}", repr(problem), advice)
+    return named("problems", problem, PROBLEMS)
 
 
 def _travelling(problem: Problem) -> tuple[Any, ...]:

@@ -141,37 +141,32 @@ def sweep(
         )
     home = RunStore(store, create=True)
     home.sweep(list(keys))
-    results = _execute(tasks, home, chosen, device, progress)
+    rows = {task.number: _rows(task, home) for task in tasks}
+    missing = [task for task in tasks if not all(row["stored"] for row in rows[task.number])]
+    results = _execute(missing, home, chosen, device, progress)
+    for task in missing:
+        found = results.get(task.number)
+        rows[task.number] = _rows(task, home, "" if found is None else found.failure)
     _remove_checkpoints(tasks, home)
-    return Sweep(
-        home,
-        keys,
-        _table(tasks, results, home, common.problem),
-        _work(tasks, results),
-        common.problem,
-    )
+    table = pd.DataFrame([row for task in tasks for row in rows[task.number]])
+    return Sweep(home, keys, table, _work(tasks, results), common.problem)
 
 
 def _execute(
     tasks: Sequence[Task], store: RunStore, engine: Engine, device: Device, show: bool
 ) -> dict[int, Result]:
-    """Execute the tasks whose runs are not all there, and return what became of them."""
-    missing = [
-        task
-        for task in tasks
-        if any(store.found(key, task.settings.problem) is None for key in task.keys)
-    ]
+    """Execute tasks, and return what became of them."""
     work = Training(str(store.directory), device, versions())
     results: dict[int, Result] = {}
-    if not missing:
+    if not tasks:
         return results
-    with progress_bar(engine.describe(), len(missing), show) as advance:
+    with progress_bar(engine.describe(), len(tasks), show) as advance:
 
         def report(now: Standing) -> None:
             words = f"{now.workers} workers, {now.running} running, {now.failed} failed"
             advance(0, words)
 
-        coming = engine.execute(missing, work, report)
+        coming = engine.execute(tasks, work, report)
         try:
             for result in coming:
                 results[result.number] = result
@@ -195,23 +190,19 @@ def _remove_checkpoints(tasks: Sequence[Task], store: RunStore) -> None:
             path.unlink(missing_ok=True)
 
 
-def _table(
-    tasks: Sequence[Task], results: Mapping[int, Result], store: RunStore, problem: Problem
-) -> pd.DataFrame:
-    rows = []
-    for task in tasks:
-        failure = results[task.number].failure if task.number in results else ""
-        for key, spec in zip(task.keys, task.specs, strict=True):
-            run = store.found(key, problem)
-            row = {
-                "key": key,
-                "problem": problem.name,
-                "method": task.settings.method.name,
-                "dataset": spec.dataset.label,
-                "seed": spec.seed,
-            }
-            rows.append(row | _found(run, problem, failure))
-    return pd.DataFrame(rows)
+def _rows(task: Task, store: RunStore, failure: str = "") -> list[dict[str, Any]]:
+    """Return the rows of a task as its runs stand in the store."""
+    rows, problem = [], task.settings.problem
+    for key, spec in zip(task.keys, task.specs, strict=True):
+        row = {
+            "key": key,
+            "problem": problem.name,
+            "method": task.settings.method.name,
+            "dataset": spec.dataset.label,
+            "seed": spec.seed,
+        }
+        rows.append(row | _found(store.found(key, problem), problem, failure))
+    return rows
 
 
 def _found(run: Run | None, problem: Problem, failure: str) -> dict[str, Any]:

@@ -6,15 +6,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+import pandas as pd
+
 from twoaxis.observations import published_dataset
 from twoaxis.problems import get_problem
 from twoaxis.resolution import benchmark_draws, resolve_problem
 
 
 @lru_cache
+def matched_draws() -> pd.DataFrame:
+    """Return the table of `twoaxis.benchmark_draws`, computed once."""
+    return benchmark_draws(progress=False)
+
+
+@lru_cache
 def matched_errors() -> Mapping[tuple[str, int], float]:
-    """Return the matched errors in percent by problem and dataset, computed once."""
-    draws = benchmark_draws(progress=False)
+    """Return the matched errors in percent by problem and dataset."""
+    draws = matched_draws()
     keys = zip(draws["problem"], draws["dataset"], strict=True)
     return dict(zip(keys, draws["error_percent"], strict=True))
 

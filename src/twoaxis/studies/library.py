@@ -11,7 +11,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -30,7 +29,7 @@ from twoaxis.studies.fields import Field
 from twoaxis.studies.readouts import Readout
 from twoaxis.studies.scale import Scale
 from twoaxis.training import Run, RunSpec, RunStore, Settings, train_specs
-from twoaxis.training.backends import Device, find_gpu
+from twoaxis.training.backends import Device, cores, find_gpu
 from twoaxis.training.settings import run_key
 
 # Batches under way at once on a GPU: while one is compiled, others are trained.
@@ -85,7 +84,7 @@ class Library:
         self.scale, self.device, self._bars = scale, device, bars
         self._writing = threading.Lock()
         self._tables: dict[str, dict[str, list[dict[str, str]]]] = {}
-        self._cores = _cores()
+        self._cores = cores()
         self._at_once = batches or (BATCHES_ON_GPU if find_gpu(device) else 1)
         self.trained = 0
 
@@ -285,9 +284,3 @@ def _value(text: str) -> Any:
         return float(text)
     except ValueError:
         return text
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

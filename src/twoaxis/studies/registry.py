@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
-from twoaxis.errors import InputError
+from twoaxis.errors import named
 from twoaxis.studies.block import Block
 from twoaxis.studies.blocks import (
     architecture,
@@ -56,9 +54,4 @@ __all__ = ["BLOCKS", "get_block"]
 
 def get_block(name: str) -> Block:
     """Return the block with this name."""
-    key = str(name).strip().lower().replace("_", "-").replace(" ", "-")
-    if key in BLOCKS:
-        return BLOCKS[key]
-    near = difflib.get_close_matches(key, BLOCKS, n=1, cutoff=0.4)
-    advice = f'did you mean "{near[0]}"?' if near else "choose one of those names"
-    raise InputError(f"one of the blocks {', '.join(BLOCKS)}", repr(name), advice)
+    return named("blocks", str(name), BLOCKS)

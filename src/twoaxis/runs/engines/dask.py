@@ -24,8 +24,9 @@ from distributed.scheduler import KilledWorker
 
 from twoaxis.errors import InputError, WorkerError
 from twoaxis.runs.engines.engine import ATTEMPTS, Result, Standing, Work, reason
-from twoaxis.runs.engines.local import ONE_THREAD, check_workers, cores, interrupts_held
+from twoaxis.runs.engines.local import WORKER, check_workers, interrupts_held
 from twoaxis.runs.task import Task, versions
+from twoaxis.training.backends import cores
 
 # What a lost scheduler looks like from here.
 GONE = (CommClosedError, CancelledError, FutureCancelledError, OSError, TimeoutError)
@@ -95,7 +96,7 @@ class Dask:
                 dashboard_address="127.0.0.1:0",
                 scheduler_kwargs={"dashboard": False},
                 memory_limit="auto",
-                env=ONE_THREAD,
+                env=WORKER,
                 resources={"GPU": 1} if self.gpu else {},
                 silence_logs=logging.ERROR,
             )

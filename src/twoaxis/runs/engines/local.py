@@ -22,13 +22,9 @@ from typing import final
 from twoaxis.errors import InputError
 from twoaxis.runs.engines.engine import ATTEMPTS, Result, Standing, Work, reason
 from twoaxis.runs.task import Task
+from twoaxis.training.backends import ONE_THREAD, cores
 
-# JAX reads these when it first computes.
-ONE_THREAD = {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "NPROC": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-}
+WORKER = ONE_THREAD | {"OPENBLAS_NUM_THREADS": "1"}
 # How often a task is begun beside others. A worker that dies ends all of them; the task that
 # kills its worker each time is found by beginning each of them alone.
 SHARED_ATTEMPTS = 2
@@ -171,13 +167,6 @@ def check_workers(workers: int | None) -> None:
         raise InputError("at least one worker", f"workers={workers!r}", "pass workers=2")
 
 
-def cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 @contextmanager
 def interrupts_held() -> Iterator[None]:
     """Hold an interrupt from the keyboard back until the end of the context.
@@ -199,7 +188,7 @@ def interrupts_held() -> Iterator[None]:
 
 def _one_thread() -> None:
     """Keep a worker to one thread, and leave an interrupt from the keyboard to the parent."""
-    os.environ.update(ONE_THREAD)
+    os.environ.update(WORKER)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where it was not held
     signal.signal(signal.SIGTERM, _leave)
     threading.Thread(target=_end_with_parent, daemon=True).start()

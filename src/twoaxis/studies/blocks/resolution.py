@@ -19,9 +19,10 @@ import pandas as pd
 
 from twoaxis.forward import Fidelity
 from twoaxis.observations import RECOVERABILITY_SEED
-from twoaxis.resolution import Resolution, benchmark_draws, resolution_table, resolve_problem
+from twoaxis.resolution import Resolution, resolution_table, resolve_problem
 from twoaxis.resolution.result import Statistic, weighted_statistic
 from twoaxis.studies.agreement import count, mean
+from twoaxis.studies.benchmark_fits import matched_draws
 from twoaxis.studies.block import Block, Measured, Resampling, Rows
 from twoaxis.studies.fields import LAYOUTS, PROBLEMS, TITLES
 from twoaxis.studies.scale import Scale
@@ -78,7 +79,7 @@ def resolve_all(scale: Scale) -> Resolved:
     return Resolved(
         matched={problem: _refits(problem, "fine", CHECKED, scale) for problem in PROBLEMS},
         coarse={problem: _refits(problem, "coarse", 0, scale) for problem in PROBLEMS},
-        draws=benchmark_draws(progress=False),
+        draws=matched_draws(),
     )
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from twoaxis.training.backends.backend import Backend, Session
-from twoaxis.training.backends.choice import Device, choose_backend, find_gpu
+from twoaxis.training.backends.choice import Device, choose_backend, cores, find_gpu
 from twoaxis.training.backends.in_process import InProcess
-from twoaxis.training.backends.workers import Workers
+from twoaxis.training.backends.workers import ONE_THREAD, Workers
 
 __all__ = [
+    "ONE_THREAD",
     "Backend",
     "Device",
     "InProcess",
     "Session",
     "Workers",
     "choose_backend",
+    "cores",
     "find_gpu",
 ]

@@ -49,10 +49,9 @@ def choose_backend(
     gpu = find_gpu(device)
     if gpu is not None:
         return InProcess(gpu, batch)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if workers is None:
         worth = runs > 1 and batch is None and _work(settings) * runs > WORTH_WORKERS
-        workers = min(cores or 1, runs) if worth else 0
+        workers = min(cores(), runs) if worth else 0
     if workers > 1 and runs > 1:
         return Workers(min(workers, runs))
     cpu = _first("cpu")
@@ -72,6 +71,13 @@ def find_gpu(device: Device = "auto") -> jax.Device | None:
             'install JAX for your GPU, or pass device="cpu"',
         )
     return gpu
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _first(platform: str) -> jax.Device | None:

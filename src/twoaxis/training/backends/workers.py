@@ -31,6 +31,12 @@ from twoaxis.training.settings import Settings
 
 Tree = Any
 
+# Keeps a process to one thread. JAX reads it when it first computes.
+ONE_THREAD = {
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "NPROC": "1",
+}
+
 
 @final
 @dataclass(frozen=True)
@@ -149,8 +155,7 @@ def _start(log: IO[bytes], precision: str) -> subprocess.Popen[bytes]:
     environment = os.environ | {
         "JAX_PLATFORMS": "cpu",
         "JAX_ENABLE_X64": str(precision == "float64"),
-        "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-        "NPROC": "1",
+        **ONE_THREAD,
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
     return subprocess.Popen(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, named
 from twoaxis.training.methods.gaussian_evidence import GaussianEvidence
 from twoaxis.training.methods.joint_adam import JointAdam
 from twoaxis.training.methods.patch_evidence import PatchEvidence
@@ -42,12 +41,7 @@ __all__ = [
 def get_method(method: str | Method | Any) -> Method:
     """Return the method with this name; a method passes through."""
     if isinstance(method, str):
-        key = method.strip().lower().replace("_", "-").replace(" ", "-")
-        if key in METHODS:
-            return METHODS[key]
-        near = difflib.get_close_matches(key, METHODS, n=1, cutoff=0.4)
-        advice = f'did you mean "{near[0]}"?' if near else "choose one of those names"
-        raise InputError(f"one of the methods {', '.join(METHODS)}", repr(method), advice)
+        return named("methods", method, METHODS)
     if isinstance(method, type):
         raise InputError(
             "a training method",
