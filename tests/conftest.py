@@ -1,8 +1,14 @@
-"""A real browser, to look at pages with."""
+"""What all tests share: a real browser to look at pages with, and a Ctrl-C that works."""
 
 import shutil
+import signal
 
 import pytest
+
+# Started in the background, a shell's child ignores Ctrl-C, and so would every command that a
+# test starts and interrupts. A handler of ours is not handed down; the default is.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module")  # while it is open, no other event loop can run

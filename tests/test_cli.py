@@ -191,8 +191,6 @@ def test_an_interrupted_run_says_so_and_leaves_nothing_behind(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Tests that run in the background of a shell would hand down that it is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert running.stdout.readline() == "ready\n"  # however long a busy machine takes to import
     time.sleep(4)  # long enough to be at work, far from done
