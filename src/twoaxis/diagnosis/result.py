@@ -6,6 +6,7 @@ A loaded audit and a fresh one are the same thing, since neither holds anything 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pandas as pd
 import xarray as xr
 
 from twoaxis.diagnosis import text
+from twoaxis.diagnosis.actions import Action, actions_from, actions_group, first_steps
 from twoaxis.diagnosis.groups import (
     center_from,
     delivery_from,
@@ -29,6 +31,7 @@ from twoaxis.errors import InputError
 from twoaxis.files import write_whole
 from twoaxis.geometry import Delivery, FrozenScan, Score
 from twoaxis.parameters import Center, Parameter
+from twoaxis.report.audited import Audited
 from twoaxis.resolution import Resolution
 
 
@@ -126,6 +129,18 @@ class Audit:
         group = self.group("/resolution")
         return None if group is None else from_group(group)
 
+    @property
+    def actions(self) -> list[Action]:
+        """What to do about it: what `twoaxis.remedy` computed, or what the audit alone can say."""
+        group = self.group("/actions")
+        return first_steps(Audited.of(self.tree)) if group is None else actions_from(group)
+
+    def with_actions(self, actions: Sequence[Action]) -> Audit:
+        """Return the same audit with these actions."""
+        groups = {node.path: node.to_dataset(inherit=False) for node in self.tree.subtree}
+        groups["/actions"] = actions_group(actions)
+        return Audit(xr.DataTree.from_dict(groups, name="audit"))
+
     def summary(self) -> pd.DataFrame:
         """Return a table with one row for each parameter: what was measured, and the route."""
         verdict, root = self._required("/verdict"), self._required("/")
@@ -175,7 +190,7 @@ class Audit:
         return pd.DataFrame(table, index=numbers)
 
     def __repr__(self) -> str:
-        return text.as_text(self.tree)
+        return text.as_text(self.tree, self.actions)
 
     def _repr_html_(self) -> str:
         from twoaxis.report.notebook import notebook_html
@@ -187,7 +202,7 @@ class Audit:
         # Here and not above: only the page needs templates and pictures.
         from twoaxis.report.page import render
 
-        page = render(self.tree, advice=self.route.advice)
+        page = render(self.tree, advice=self.route.advice, actions=self.actions)
         return write_whole(path, lambda target: target.write_text(page, encoding="utf-8"))
 
     def to_netcdf(self, path: str | os.PathLike[str]) -> Path:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from textwrap import wrap
 
 import xarray as xr
 
+from twoaxis.diagnosis.actions import Action
 from twoaxis.diagnosis.routes import Route
 from twoaxis.report.audited import Audited
 from twoaxis.report.tables import coordinate_rows, direction_rows, resimulation_rows
@@ -15,8 +17,8 @@ WIDTH = 80
 NAME_WIDTH = 20
 
 
-def as_text(tree: xr.DataTree) -> str:
-    """Return the audit as lines of at most eighty columns."""
+def as_text(tree: xr.DataTree, actions: Sequence[Action] = ()) -> str:
+    """Return the audit, and what to do about it, as lines of at most eighty columns."""
     audited = Audited.of(tree)
     lines = [
         *_wrapped(around(audited.kind, audited.centers)),
@@ -41,6 +43,8 @@ def as_text(tree: xr.DataTree) -> str:
         for one in directions:
             told = f"{one.words} ({one.status}): displacement {one.displacement}; {one.route}"
             lines += _wrapped(told, "  ")
+    for action in actions:
+        lines += ["", *_wrapped(f"To do: {action.title}"), *_wrapped(action.text, "  ")]
     messages = audited.messages()
     if messages:
         lines.append("")

@@ -87,6 +87,10 @@ the centre, unsigned unless the name or the meaning says signed.
     ``displacement``, ``preference``, ``gap`` (step, parameter); ``strength`` (step, parameter,
     other_parameter); ``other_parameter`` (other_parameter); ``center`` (parameter); ``status``
     (step). Attribute ``centered_on``.
+[``/actions``]
+    What `twoaxis.remedy` computed for this audit: ``kind``, ``title``, ``text``, ``call``
+    (action). Their numbers: ``number_action``, the action that each belongs to;
+    ``number_label``, ``number_value``, ``number_unit`` (number).
 """
 
 from __future__ import annotations
@@ -134,6 +138,7 @@ def _optional(dims: tuple[str, ...], units: str, meaning: str) -> Variable:
 
 
 _P, _D, _L = ("parameter",), ("direction",), ("local",)
+_A, _N = ("action",), ("number",)
 _PAIR, _PC = ("parameter", "other_parameter"), ("parameter", "candidate")
 _OTHERS = Variable(("other_parameter",), TEXT, "names of the parameters, again")
 
@@ -306,6 +311,16 @@ TREE: dict[str, dict[str, Variable]] = {
         "strength": Variable(("step", *_PAIR), LOSS_UNIT, "strength H"),
         "other_parameter": _OTHERS,
         "status": Variable(("step",), TEXT, "where the scan's minimum lies"),
+    },
+    "/actions": {
+        "kind": Variable(_A, TEXT, "what the action is about"),
+        "title": Variable(_A, TEXT, "the action in a few words"),
+        "text": Variable(_A, TEXT, "what it brings, in sentences"),
+        "call": Variable(_A, TEXT, "the call that computed it, or would"),
+        "number_action": Variable(_N, NO_UNIT, "the action that a number belongs to"),
+        "number_label": Variable(_N, TEXT, "what the number is"),
+        "number_value": Variable(_N, "see number_unit", "the number"),
+        "number_unit": Variable(_N, TEXT, "its unit; empty where it has none"),
     },
 }
 

@@ -8,6 +8,7 @@ drawn. The same audit gives the same bytes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -20,7 +21,7 @@ from twoaxis.report.words import around, number, percent, printable, sentence
 DECLARED = "declared"
 
 
-def render(audit: Any, *, advice: str = "") -> str:
+def render(audit: Any, *, advice: str = "", actions: Sequence[Any] = ()) -> str:
     """Return the page of an audit as HTML text.
 
     Parameters
@@ -28,6 +29,8 @@ def render(audit: Any, *, advice: str = "") -> str:
     audit : Audit or xarray.DataTree
     advice : str
         What the route asks the reader to do, as a sentence; ``audit.route.advice``.
+    actions : sequence of Action
+        What to do, with numbers; ``audit.actions``.
 
     Returns
     -------
@@ -37,6 +40,7 @@ def render(audit: Any, *, advice: str = "") -> str:
     page: str = template("page.html").render(
         **heading(audited, advice),
         **measured(audited),
+        actions=[_action(each) for each in actions],
         sections=list(sections(audited)),
         claims=claims(audited),
         footer=_footer(audited),
@@ -96,6 +100,27 @@ def heading(audited: Audited, advice: str = "") -> dict[str, Any]:
         "verdicts": verdicts,
         "advice": advice,
     }
+
+
+def _action(action: Any) -> dict[str, Any]:
+    """Return an action as the page shows it."""
+    rows = [
+        (
+            sentence(each.label).rstrip("."),
+            percent(each.value) if each.unit == "%" else _with_unit(each),
+        )
+        for each in action.numbers
+    ]
+    return {
+        "title": sentence(action.title).rstrip("."),
+        "text": sentence(action.text),
+        "call": printable(action.call),
+        "numbers": rows,
+    }
+
+
+def _with_unit(each: Any) -> str:
+    return f"{number(each.value, '.5g')} {printable(each.unit)}".strip()
 
 
 def measured(audited: Audited) -> dict[str, Any]:

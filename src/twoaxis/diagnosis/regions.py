@@ -1,0 +1,53 @@
+"""Where the pull on a parameter comes from: the points of an audit, gathered into boxes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from twoaxis.report.audited import Audited
+from twoaxis.report.words import number, printable
+
+# Boxes along each axis: few enough to be named, enough to be somewhere.
+BOXES = 4
+
+
+@dataclass(frozen=True)
+class Region:
+    """A box of the domain.
+
+    Attributes
+    ----------
+    words : str
+        Its extent along each axis.
+    share : float
+        Of the signed score B: contributions of all boxes add up to one.
+    """
+
+    words: str
+    share: float
+
+
+def strongest_pull(audited: Audited, name: str) -> Region | None:
+    """Return the box with the largest share of B; None where B is zero or points were left out."""
+    group = audited.need("/field")
+    if group.attrs["points_kept"] < group.attrs["points_total"]:
+        return None
+    pull = group["contribution"].isel(parameter=audited.index(name)).values.astype(float)
+    total = pull.sum()
+    if not total:
+        return None
+    points = np.asarray(group["points"].values, dtype=float)
+    low, high = points.min(axis=0), points.max(axis=0)
+    span = np.where(high > low, high - low, 1.0)
+    boxes = np.minimum((BOXES * (points - low) / span).astype(int), BOXES - 1)
+    places, inverse = np.unique(boxes, axis=0, return_inverse=True)
+    shares = np.bincount(inverse.ravel(), pull, len(places)) / total
+    best = int(np.argmax(shares))
+    start = low + places[best] * span / BOXES
+    words = ", ".join(
+        f"{printable(axis)} from {number(a, '.3g')} to {number(b, '.3g')}"
+        for axis, a, b in zip(group["axis"].values, start, start + span / BOXES, strict=True)
+    )
+    return Region(words, float(shares[best]))
