@@ -19,10 +19,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from fuzz_mutations import BLIND, Mutation, Random
+from safetensors.numpy import save_file
 
 import twoaxis as ta
 from twoaxis.errors import InputError
 from twoaxis.exported.layout import seal as seal_of_export
+from twoaxis.netcdf import MOST_OBJECTS
 from twoaxis.observations import Dataset
 from twoaxis.problems import get_problem
 from twoaxis.studies import page
@@ -88,11 +90,34 @@ def make_all(home: Path) -> None:
     )
     frozen.export(home / "residual" / "file.nc")
     resolution.to_netcdf(home / "resolution" / "file.nc")
-    ta.audit(frozen, resolution=resolution).to_netcdf(home / "audit" / "file.nc")
+    audit = ta.audit(frozen, resolution=resolution)
+    audit.with_actions(audit.actions).to_netcdf(home / "audit" / "file.nc")
+    _make_remedies(home, frozen, points)
     _make_training(home)
     for kind, name in (("table", "readouts/bands-1.csv"), ("record", "blocks/architecture.json")):
         suffix = Path(name).suffix
         shutil.copy(ROOT / "results" / "reproduction" / name, home / kind / f"file{suffix}")
+
+
+def _make_remedies(home: Path, frozen: ta.FrozenResidual, points: Any) -> None:
+    """Keep a confidence set and a simulated audit of a pipeline that answers at once."""
+    world: dict[str, Any] = {
+        "forward": lambda k: np.exp(-k * points),
+        "parameters": {"k": ta.Parameter(delivered=1.2, bounds=(0.5, 2.0))},
+        "noise": 0.01,
+        "progress": False,
+    }
+    ta.confidence_set(
+        lambda values, seed: 1.0 - np.log(values[-1]) / 2 + 1e-3 * seed % 1e-2,
+        **world,
+        estimate=1.2,
+        candidates=5,
+        replicas=19,
+        refine=0,
+    ).to_netcdf(home / "set" / "file.nc")
+    ta.simulated_audit(lambda *_: frozen, **world, replicas=3).to_netcdf(
+        home / "simulated" / "file.nc"
+    )
 
 
 def _job() -> Job:
@@ -171,6 +196,16 @@ def _read_resolution(place: Path) -> Any:
     return json.dumps(found.data.to_dict(), default=_plain), repr(found)
 
 
+def _read_set(place: Path) -> Any:
+    found = ta.load_confidence_set(place / "file.nc")
+    return json.dumps(found.data.to_dict(), default=_plain), repr(found)
+
+
+def _read_simulated(place: Path) -> Any:
+    found = ta.load_simulated_audit(place / "file.nc")
+    return json.dumps(found.data.to_dict(), default=_plain), repr(found)
+
+
 def _plain(value: Any) -> Any:
     return value.to_dict() if hasattr(value, "to_dict") else repr(value)
 
@@ -226,12 +261,14 @@ def _damage_export(random: Random, place: Path) -> bool:
     """As any netCDF file; half of the times with the checksum of the changed content."""
     changed = _damage_netcdf(random, place)
     path = place / "file.nc"
-    # What is enormous has no checksum that anyone could compute.
+    # What is enormous has no checksum that anyone could compute; nor has a file of thousands of
+    # variables, which takes minutes to open and is refused unopened.
     if changed and path.stat().st_size < 2**22 and random.random() < 0.7:
         try:
             with h5py.File(path) as file:
-                sizes = [file[n].size or 0 for n in mutations._datasets(file)]
-            if max(sizes) < 2**16:
+                # Names, and not arrays: one array may have thousands of them.
+                names, sizes = len(file), [file[n].size or 0 for n in mutations._datasets(file)]
+            if names <= MOST_OBJECTS and max(sizes) < 2**16:
                 with xr.open_dataset(path, engine="h5netcdf", decode_cf=False) as opened:
                     sealed = seal_of_export(opened.load())
                 with h5py.File(path, "r+") as file:
@@ -292,8 +329,8 @@ def _damage_checkpoint(random: Random, place: Path) -> bool:
         arrays[name] = arrays[name].reshape(-1)[:1].astype(random.choice(("f4", "i8", "f8")))
     else:
         arrays[name] = np.full_like(arrays[name], random.choice((0, -1, 127)))
-    told["sha256"] = checkpoint._checksum(arrays, told)
-    checkpoint.save_file(arrays, path, metadata=told)
+    told["sha256"] = checkpoint.checkpoint_checksum(arrays, told)
+    save_file(arrays, path, metadata=told)
     return True
 
 
@@ -303,6 +340,8 @@ KINDS = {
     "audit": Kind(False, _damage_netcdf, _read_audit),
     "resolution": Kind(False, _damage_netcdf, _read_resolution),
     "residual": Kind(True, _damage_export, _read_residual),
+    "set": Kind(False, _damage_netcdf, _read_set),
+    "simulated": Kind(False, _damage_netcdf, _read_simulated),
     "table": Kind(False, _blind_or(mutations.table_cell), _read_table_file),
     "record": Kind(
         False,

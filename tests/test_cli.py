@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
 
 import twoaxis as ta
 from twoaxis.cli.numbers import parse_numbers
-from twoaxis.errors import InputError
+from twoaxis.errors import DamageWarning, InputError
 
 
 def twoaxis(*arguments, cwd=None, columns="80"):
@@ -212,3 +213,25 @@ def test_an_unknown_option_is_a_usage_error():
     done = twoaxis("resolve", "burgers", "--nonsense")
     assert done.returncode == 2
     assert "--nonsense" in done.stderr
+
+
+@pytest.mark.parametrize("hostile", ["\x1b[2J[bold]red[/]\nfinished", "plain"])
+def test_a_warning_of_the_library_is_one_line(hostile, monkeypatch, capsys):
+    """Without the file, the number and the source of a line, which are for programmers."""
+    module = sys.modules["twoaxis.cli.app"]
+
+    def command(**options):  # noqa: ARG001
+        warnings.warn(f"a stored run is damaged: {hostile}", DamageWarning, stacklevel=1)
+        warnings.warn("somebody else's", UserWarning, stacklevel=1)
+
+    monkeypatch.setattr(module, "app", command)
+    before = warnings.showwarning
+    with warnings.catch_warnings(record=True) as others:
+        warnings.simplefilter("default")
+        with pytest.raises(SystemExit) as ended:
+            module.main()
+    assert ended.value.code == 0
+    assert [str(other.message) for other in others] == ["somebody else's"]
+    written_out = hostile.replace("\x1b", "\\x1b").replace("\n", "\\n")
+    assert capsys.readouterr().err == f"warning: a stored run is damaged: {written_out}\n"
+    assert warnings.showwarning is before

@@ -12,52 +12,23 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from made_up_runs import run_of
 
 import twoaxis as ta
 from twoaxis.cli import main
 from twoaxis.cli.train import print_runs
-from twoaxis.observations import Dataset
 from twoaxis.problems import BURGERS
-from twoaxis.training import Network, Run, RunSpec, Snapshot, settings_for
 from twoaxis.training.packing import seal
-from twoaxis.training.settings import run_key
-from twoaxis.views import Pointwise
 
 COMMANDS = ("list", "verify", "prune")
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]")
-
-
-def run_of(number, problem=BURGERS):
-    """A run that nobody trained."""
-    generator = np.random.default_rng(number)
-    settings = settings_for(problem, steps=10, network=Network(4, 1), residual_points=8)
-    dataset = Dataset(
-        problem=problem.name,
-        sites=np.arange(5),
-        coordinates=generator.uniform(0, 1, (5, 2)),
-        values=generator.normal(size=5),
-        noise_scale=0.1,
-        provenance=f"made up, number {number}",
-        label=f"{number}",
-    )
-    spec = RunSpec(dataset=dataset, seed=number, start={"nu": 0.02})
-    layers = [(generator.normal(size=(k, n)), np.zeros(k)) for k, n in ((4, 2), (1, 4))]
-    return Run(
-        key=run_key(settings, spec),
-        settings=settings,
-        spec=spec,
-        points=generator.uniform(0, 1, (8, 2)),
-        final=Snapshot(10, layers, {"nu": 0.0123}, Pointwise()),
-        history=pd.DataFrame({"step": [10], "loss": [0.5]}),
-        status="finished",
-    )
 
 
 @pytest.fixture
 def store(tmp_path):
     made = ta.RunStore(tmp_path / "runs", create=True)
     for number in range(3):
-        made.save(run_of(number))
+        made.save(run_of(number, delivered=0.0123))
     return made
 
 

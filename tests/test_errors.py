@@ -1,10 +1,11 @@
 """The message of an InputError: what was wanted, what came, what to do."""
 
 import pickle
+import warnings
 
 import pytest
 
-from twoaxis.errors import InputError
+from twoaxis.errors import AccuracyWarning, DamageWarning, InputError, MisfitWarning
 
 
 @pytest.mark.parametrize(
@@ -28,3 +29,22 @@ def test_an_input_error_travels_between_processes():
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error)
     assert (again.wanted, again.got, again.fix) == ("one", "two", "mend")
+
+
+HOSTILE = "\x1b[2Jred\nfinished\u202e"
+WRITTEN_OUT = r"\x1b[2Jred\nfinished\u202e"
+
+
+def test_what_an_error_quotes_cannot_command_a_terminal():
+    error = InputError(HOSTILE, HOSTILE, HOSTILE)
+    assert (error.wanted, error.got, error.fix) == (WRITTEN_OUT,) * 3
+    assert str(error).isprintable()
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+@pytest.mark.parametrize("kind", [AccuracyWarning, DamageWarning, MisfitWarning])
+def test_what_a_warning_quotes_cannot_command_a_terminal(kind):
+    with pytest.warns(kind) as told:
+        warnings.warn(HOSTILE, kind, stacklevel=1)
+    assert str(told[0].message) == WRITTEN_OUT
+    assert str(pickle.loads(pickle.dumps(told[0].message))) == WRITTEN_OUT

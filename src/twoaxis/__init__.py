@@ -6,7 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from twoaxis import views
-from twoaxis.adapters import from_deepxde, from_jax, from_jinns, from_pina, from_torch
+from twoaxis.adapters import (
+    from_deepxde,
+    from_jax,
+    from_jinns,
+    from_pina,
+    from_torch,
+    torch_objective,
+)
 from twoaxis.diagnosis import (
     Audit,
     Comparison,
@@ -33,6 +40,27 @@ from twoaxis.geometry import (
 )
 from twoaxis.observations import Dataset, fresh_dataset, published_dataset
 from twoaxis.parameters import Parameter
+from twoaxis.remedies import (
+    Calibration,
+    ConfidenceSet,
+    EvidenceMap,
+    Polish,
+    SimulatedAudit,
+    SuggestedSites,
+    Verification,
+    calibrate,
+    confidence_set,
+    evidence_map,
+    load_calibration,
+    load_confidence_set,
+    load_simulated_audit,
+    polish,
+    rank_views,
+    remedy,
+    simulated_audit,
+    suggest_sites,
+    suggest_sites_for_problem,
+)
 from twoaxis.report import (
     plot_along_training,
     plot_decision_map,
@@ -43,9 +71,11 @@ from twoaxis.report import (
     plot_spectrum,
 )
 from twoaxis.resolution import (
+    NeededObservations,
     Resolution,
     benchmark_draws,
     load_resolution,
+    needed_observations,
     resolution_table,
     resolve,
     resolve_problem,
@@ -53,6 +83,8 @@ from twoaxis.resolution import (
 from twoaxis.version import __version__
 
 if TYPE_CHECKING:
+    from twoaxis.runs.pipeline import Pipeline
+    from twoaxis.runs.remedies import remedy_run
     from twoaxis.runs.sweep import sweep
     from twoaxis.studies.reproduce import reproduce
     from twoaxis.training import (
@@ -66,11 +98,13 @@ if TYPE_CHECKING:
         methods,
         train,
     )
+    from twoaxis.training.objective import run_objective
 
 # Names that need an extra: they are looked up when they are first used, so that the core stays
 # light. Where each comes from, and the extra that brings it.
 _LAZY = {
     "Network": ("twoaxis.training", "train"),
+    "Pipeline": ("twoaxis.runs.pipeline", "train"),
     "Run": ("twoaxis.training", "train"),
     "RunStore": ("twoaxis.training", "train"),
     "Runs": ("twoaxis.training", "train"),
@@ -78,7 +112,9 @@ _LAZY = {
     "load_run": ("twoaxis.training", "train"),
     "load_runs": ("twoaxis.training", "train"),
     "methods": ("twoaxis.training", "train"),
+    "remedy_run": ("twoaxis.runs.remedies", "train"),
     "reproduce": ("twoaxis.studies.reproduce", "train"),
+    "run_objective": ("twoaxis.training.objective", "train"),
     "sweep": ("twoaxis.runs.sweep", "train"),
     "train": ("twoaxis.training", "train"),
 }
@@ -107,29 +143,41 @@ def __dir__() -> list[str]:
 __all__ = [
     "AccuracyWarning",
     "Audit",
+    "Calibration",
     "Comparison",
+    "ConfidenceSet",
     "Dataset",
     "Delivery",
+    "EvidenceMap",
     "FrozenResidual",
     "FrozenScan",
     "InputError",
     "MisfitWarning",
+    "NeededObservations",
     "Network",
     "Parameter",
+    "Pipeline",
+    "Polish",
     "Resolution",
     "Route",
     "Run",
     "RunStore",
     "Runs",
     "Score",
+    "SimulatedAudit",
     "Spectrum",
+    "SuggestedSites",
     "Tolerance",
+    "Verification",
     "__version__",
     "audit",
     "audit_run",
     "benchmark_draws",
+    "calibrate",
     "compare",
+    "confidence_set",
     "delivery",
+    "evidence_map",
     "follow",
     "fresh_dataset",
     "from_deepxde",
@@ -139,11 +187,15 @@ __all__ = [
     "from_torch",
     "frozen_scan",
     "load_audit",
+    "load_calibration",
+    "load_confidence_set",
     "load_residual",
     "load_resolution",
     "load_run",
     "load_runs",
+    "load_simulated_audit",
     "methods",
+    "needed_observations",
     "plot_along_training",
     "plot_decision_map",
     "plot_delivery",
@@ -151,15 +203,24 @@ __all__ = [
     "plot_profile",
     "plot_resolution",
     "plot_spectrum",
+    "polish",
     "published_dataset",
+    "rank_views",
+    "remedy",
+    "remedy_run",
     "reproduce",
     "resolution_table",
     "resolve",
     "resolve_problem",
+    "run_objective",
     "score",
+    "simulated_audit",
     "spectrum",
     "step_robustness",
+    "suggest_sites",
+    "suggest_sites_for_problem",
     "sweep",
+    "torch_objective",
     "train",
     "views",
 ]

@@ -6,11 +6,15 @@ import difflib
 from collections.abc import Mapping
 from typing import TypeVar
 
+from twoaxis.text import visible
+
 Named = TypeVar("Named")
 
 
 class InputError(ValueError):
     """Input that cannot be used, in three parts that a reader needs.
+
+    They often quote a file or a name: characters that cannot be seen are written out.
 
     Parameters
     ----------
@@ -23,6 +27,7 @@ class InputError(ValueError):
     """
 
     def __init__(self, wanted: str, got: str, fix: str) -> None:
+        wanted, got, fix = visible(wanted), visible(got), visible(fix)
         end = "" if fix.endswith("?") else "."
         came = got if got.endswith("...") else got.removesuffix(".")
         super().__init__(f"wanted {wanted}; got {came}. To mend it: {fix}{end}")
@@ -48,15 +53,22 @@ def named(kind: str, name: str, known: Mapping[str, Named]) -> Named:
     raise InputError(f"one of the {kind} {', '.join(known)}", repr(name), advice)
 
 
-class MisfitWarning(UserWarning):
+class LibraryWarning(UserWarning):
+    """A doubt of the library's own, as one line in which every character can be seen."""
+
+    def __init__(self, message: object) -> None:
+        super().__init__(visible(message))
+
+
+class MisfitWarning(LibraryWarning):
     """The data contradict the model or the noise on which a result rests."""
 
 
-class AccuracyWarning(UserWarning):
+class AccuracyWarning(LibraryWarning):
     """A numerical check of the library's own did not reach its stated accuracy."""
 
 
-class DamageWarning(UserWarning):
+class DamageWarning(LibraryWarning):
     """Something stored was damaged; it was set aside and is made again."""
 
 

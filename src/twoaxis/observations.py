@@ -108,6 +108,22 @@ def fresh_dataset(
     return _dataset(problem, sites, noise, made, label)
 
 
+def grid_sites(dataset: Dataset) -> IndexArray | None:
+    """Return the observed nodes of the fine grid, or None where a dataset lies between them.
+
+    A network is trained on coordinates. The indices of a dataset of one's own are believed only
+    where they point to the same places.
+    """
+    solver = get_solver(get_problem(dataset.problem))
+    sites, size = np.asarray(dataset.sites), int(np.prod(solver.shape))
+    if sites.shape != (len(dataset.values),) or sites.dtype.kind not in "iu":
+        return None
+    if sites.min() < 0 or sites.max() >= size:
+        return None
+    same = np.allclose(solver.points(sites), dataset.coordinates, rtol=0, atol=1e-9)
+    return sites.astype(np.intp) if same else None
+
+
 def _dataset(
     problem: Problem, sites: IndexArray, noise: FloatArray, made: str, label: str
 ) -> Dataset:

@@ -1,4 +1,8 @@
-"""Text from files, made safe to look at."""
+"""Text from files, made safe to look at.
+
+A name or a sentence that a file holds is quoted in errors, warnings, tables and pages. Whoever
+wrote the file must not be able to command the terminal that shows it.
+"""
 
 from __future__ import annotations
 

@@ -2,11 +2,9 @@
 
 import math
 
-import numpy as np
 import pytest
 
 import twoaxis as ta
-from twoaxis.diagnosis.actions import needed_factor
 
 
 def audited(made, level, rate, delivered, **options):
@@ -154,8 +152,3 @@ def test_names_are_escaped_in_actions(made, tmp_path):
     page = found.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<b>k" not in page
     assert "&lt;b&gt;k" in page
-
-
-def test_the_factor_is_a_square():
-    measured, tolerated = np.array([10.0, 5.0, 2.5]), 5.0
-    assert np.array_equal(needed_factor(measured, tolerated), [4.0, 1.0, 0.25])

@@ -1,14 +1,13 @@
 """The page in a real browser: silent, alone, readable on a screen, a phone and paper."""
 
 import re
-from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
+from web_pages import CONTRAST, TEXTS, opened
 
 from twoaxis.report.notebook import notebook_html
 
-ADDRESS = "http://audit.test/page.html"
 PAGES = (
     "everything",
     "candidate",
@@ -22,33 +21,6 @@ PAGES = (
     "named script",
     "named long",
 )
-
-
-@contextmanager
-def opened(chromium, html, width=1100, scheme="light", **options):
-    """Open a page with everything else cut off, and check afterwards that it wanted nothing."""
-    context = chromium.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, **options
-    )
-    page = context.new_page()
-    wanted, told = [], []
-
-    def answer(route):
-        if route.request.url == ADDRESS:
-            route.fulfill(body=html, content_type="text/html; charset=utf-8")
-        else:
-            wanted.append(route.request.url)
-            route.abort()
-
-    page.route("**/*", answer)
-    page.on("console", lambda message: told.append(message.text))
-    page.on("pageerror", lambda error: told.append(str(error)))
-    page.on("dialog", lambda dialog: (told.append(dialog.message), dialog.dismiss()))
-    page.goto(ADDRESS)
-    yield page
-    context.close()
-    assert wanted == []
-    assert told == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -99,19 +71,6 @@ def test_a_phone_shows_all_of_it(chromium, html_of, kind):
         assert outside == []
 
 
-TEXTS = """
-all => all.map(svg => {
-  const frame = svg.getBoundingClientRect();
-  const boxes = [...svg.querySelectorAll('text')].filter(t => t.textContent.trim()).map(t => {
-    const b = t.getBoundingClientRect();
-    return {words: t.textContent, x: b.left, y: b.top, w: b.width, h: b.height};
-  });
-  return {name: svg.getAttribute('aria-label'), boxes,
-          frame: {x: frame.left, y: frame.top, w: frame.width, h: frame.height}};
-})
-"""
-
-
 @pytest.mark.parametrize("kind", PAGES)
 def test_labels_are_neither_clipped_nor_over_each_other(chromium, html_of, kind):
     with opened(chromium, html_of(kind)) as page:
@@ -132,40 +91,6 @@ def test_labels_are_neither_clipped_nor_over_each_other(chromium, html_of, kind)
                 # Boxes of lines include room above and below the letters.
                 over = wide > 2 and high > 0.4 * min(a["h"], b["h"])
                 assert not over, (picture["name"], a["words"], b["words"])
-
-
-CONTRAST = """
-() => {
-  const rgba = text => {
-    const n = text.match(/[\\d.]+/g).map(Number);
-    return n.length < 4 ? [...n, 1] : n;
-  };
-  const light = c => {
-    const linear = v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
-    const [r, g, b] = c.map(v => linear(v / 255));
-    return .2126 * r + .7152 * g + .0722 * b;
-  };
-  const ground = e => {
-    for (; e; e = e.parentElement) {
-      const c = rgba(getComputedStyle(e).backgroundColor);
-      if (c[3] === 1) return c;
-    }
-    return [255, 255, 255, 1];
-  };
-  const found = [];
-  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walk.nextNode()) {
-    const e = walk.currentNode.parentElement;
-    if (!walk.currentNode.textContent.trim() || e.closest('style')) continue;
-    const style = getComputedStyle(e);
-    const ink = rgba(e.closest('svg') ? style.fill : style.color);
-    const a = light(ink.slice(0, 3)), b = light(ground(e).slice(0, 3));
-    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
-    found.push([walk.currentNode.textContent.trim().slice(0, 40), ratio]);
-  }
-  return found;
-}
-"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -2,12 +2,12 @@
 
 import math
 import re
-from html.parser import HTMLParser
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
+from web_pages import Reader
 
 import twoaxis as ta
 from twoaxis.report.notebook import notebook_html
@@ -15,35 +15,6 @@ from twoaxis.report.page import render
 from twoaxis.report.theme import PALETTE
 
 FORBIDDEN = re.compile("error|truth", re.IGNORECASE)
-
-
-class Reader(HTMLParser):
-    """What the file holds: tags with attributes, and the words between them."""
-
-    def __init__(self, text):
-        super().__init__(convert_charrefs=True)
-        self.tags, self.words, self.inside = [], [], []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        self.inside.append(tag)
-
-    def handle_endtag(self, tag):
-        while self.inside and self.inside.pop() != tag:
-            pass
-
-    def handle_data(self, data):
-        if "style" not in self.inside[-1:]:
-            self.words.append(data)
-
-    @property
-    def text(self):
-        return " ".join(" ".join(self.words).split())
-
-    def all(self, tag):
-        return [attributes for name, attributes in self.tags if name == tag]
 
 
 def test_a_page_of_every_audit(audit_of, html_of, case):

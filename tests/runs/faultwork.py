@@ -119,7 +119,7 @@ class Fatal:
     """A task that ends its worker whenever it is begun; the others only name themselves."""
 
     marks: str
-    victim: int
+    victim: int | None
 
     def bound(self, work: Any) -> Fatal:  # noqa: ARG002  (nothing is trained)
         return self

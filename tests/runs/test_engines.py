@@ -1,18 +1,22 @@
+import contextlib
 import os
 import signal
 import socket
 import sys
+import threading
 from functools import partial
 
 import pandas as pd
+import psutil
 import pytest
 from distributed.scheduler import KilledWorker
 
 import twoaxis as ta
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, WorkerError
 from twoaxis.observations import Dataset
 from twoaxis.runs.engines import ATTEMPTS, InProcess, Local, get_engine
 from twoaxis.runs.engines import dask as dask_engine
+from twoaxis.runs.engines import local as local_engine
 from twoaxis.runs.engines.dask import Dask
 from twoaxis.runs.task import Training, cut, versions
 from twoaxis.training import settings_for, specs_for
@@ -137,6 +141,74 @@ def test_in_one_process_a_task_that_raises_stops_nothing(faultwork):
     assert (told[-1].done, told[-1].running, told[-1].failed) == (1, 0, 1)
 
 
+def test_a_local_worker_is_told_to_end_and_ends_its_task_first(faultwork, monkeypatch):
+    # In its queue it must not be woken: another worker would read the rest of half a message.
+    at_work, ended = [], []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    before = signal.getsignal(signal.SIGTERM)
+    task = tasks_of(faultwork)[0]
+
+    def told_to_end(_):
+        at_work.append(signal.getsignal(signal.SIGTERM))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    try:
+        local_engine._executed(told_to_end, task)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert at_work == [local_engine._leave]
+    assert ended == [1]
+
+
+# ------------------------------------------------------------------ workers that do not start
+
+
+@contextlib.contextmanager
+def first_newcomers(count, action):
+    """Do something to the first worker processes that start from here on; yield those."""
+    here, met, ended = psutil.Process(), [], threading.Event()
+    known = set(here.children())
+
+    def watch():
+        while len(met) < count and not ended.wait(0.01):
+            for child in set(here.children()) - known:
+                with contextlib.suppress(psutil.Error):
+                    if len(met) < count and "spawn_main" in " ".join(child.cmdline()):
+                        known.add(child)
+                        action(child)
+                        met.append(child)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield met
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def test_a_dask_worker_that_dies_while_it_starts_is_replaced(tmp_path, faultwork):
+    work = faultwork.Fatal(str(tmp_path), victim=None)
+    with first_newcomers(1, psutil.Process.kill) as killed:
+        results, told = executed(Dask(workers=2), tasks_of(faultwork), work)
+    assert len(killed) == 1
+    assert sorted(results) == [0, 1, 2, 3]
+    assert all((r.failure, r.attempts) == ("", 1) for r in results.values())
+    assert told[-1].workers == 2
+
+
+def test_without_any_dask_worker_that_starts_there_is_an_error(tmp_path, faultwork):
+    engine = Dask(workers=2, patience=2.0)
+    with first_newcomers(2, psutil.Process.suspend) as still:
+        wanted = r"none of 2 Dask workers on this machine was ready within 2 seconds"
+        with pytest.raises(WorkerError, match=wanted):
+            executed(engine, tasks_of(faultwork), faultwork.Fatal(str(tmp_path), victim=None))
+    assert len(still) == 2
+    assert not any(worker.is_running() for worker in still)
+    assert not list(tmp_path.iterdir())
+
+
 # ------------------------------------------------------------------ versions
 
 
@@ -188,6 +260,22 @@ def test_an_interrupt_stops_everything_and_the_same_command_goes_on(
     assert len(ta.load_runs(tmp_path)) == 12
     assert not list(tmp_path.rglob(".twoaxis-*"))
     assert not list(tmp_path.glob("checkpoints/*"))
+
+
+@pytest.mark.parametrize("engine", ["local", "dask"])
+def test_an_interrupt_stops_workers_that_are_about_to_start(engine, tmp_path, start, helpers):
+    command = ("-m", "twoaxis", "train", "burgers", "--out", tmp_path, "--engine", engine)
+    process = start(*command, "--workers", "2", "--seeds", "0-3", "--dataset", "8")
+    helpers["until"](
+        lambda: sum("spawn_main" in " ".join(p.cmdline()) for p in helpers["family"](process)) == 2,
+        "two workers",
+    )
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=20)
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    helpers["until"](lambda: not helpers["family"](process), "its workers to end", 5)
+    assert ta.RunStore(tmp_path).keys() == []
 
 
 # ------------------------------------------------------------------ bad input

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from twoaxis.errors import InputError
+from twoaxis.errors import DamageWarning, InputError
 from twoaxis.observations import fresh_dataset, published_dataset
 from twoaxis.studies.block import Need
 from twoaxis.studies.fields import Field, every_second
@@ -70,6 +71,29 @@ def test_another_readout_of_the_same_fields_trains_nothing(tmp_path, readout):
     library(tmp_path).rows([Need(other, FIELDS)])
     assert other.read.calls == 2
     assert written(tmp_path / "fields") == before
+
+
+def test_a_damaged_field_counts_as_trained(tmp_path, readout):
+    library(tmp_path).rows([Need(readout, FIELDS)])
+    (first, _) = sorted((tmp_path / "fields").glob("[0-9a-f][0-9a-f]/*/arrays.safetensors"))
+    first.write_bytes(b"damage")
+    again = library(tmp_path)
+    with pytest.warns(DamageWarning, match="is damaged and is made again"):
+        again.rows([Need(Readout("other", 1, Counting()), FIELDS)])
+    assert again.trained == 1
+
+
+def test_tables_are_written_in_one_encoding_everywhere(tmp_path, monkeypatch):
+    """Where the system's own encoding is another one."""
+
+    def in_ascii(path, text, encoding="ascii", **options):  # noqa: ARG001
+        return path.write_bytes(text.encode(encoding))
+
+    monkeypatch.setattr(Path, "write_text", in_ascii)
+    greek = Readout("greek", 1, lambda run, scale: [{"note": "ν̂"}])  # noqa: ARG005
+    library(tmp_path).rows([Need(greek, FIELDS[:1])])
+    (table,) = (tmp_path / "readouts").iterdir()
+    assert "ν̂" in table.read_bytes().decode("utf-8")
 
 
 def test_a_new_version_of_a_readout_is_read_again(tmp_path, readout):

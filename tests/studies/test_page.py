@@ -2,42 +2,13 @@
 
 import copy
 import re
-from html.parser import HTMLParser
 
 import pytest
+from web_pages import Reader
 
 from twoaxis.studies import figures, page
 from twoaxis.studies.page_blocks import MOST_ROWS
 from twoaxis.studies.strips import MARGIN, strip_of
-
-
-class Reader(HTMLParser):
-    """What the file holds: tags with attributes, and the words between them."""
-
-    def __init__(self, text):
-        super().__init__(convert_charrefs=True)
-        self.tags, self.words, self.inside = [], [], []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        self.inside.append(tag)
-
-    def handle_endtag(self, tag):
-        while self.inside and self.inside.pop() != tag:
-            pass
-
-    def handle_data(self, data):
-        if "style" not in self.inside[-1:]:
-            self.words.append(data)
-
-    @property
-    def text(self):
-        return " ".join(" ".join(self.words).split())
-
-    def all(self, tag):
-        return [attributes for name, attributes in self.tags if name == tag]
 
 
 def cells(html, row):

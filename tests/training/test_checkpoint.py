@@ -22,13 +22,16 @@ from twoaxis.errors import DamageWarning, WorkerError
 from twoaxis.training import RunStore, checkpoint, train
 from twoaxis.training.backends import workers
 from twoaxis.training.checkpoint import (
+    checkpoint_checksum,
     checkpoint_path,
     interrupted_jobs,
     job_key,
     load_checkpoint,
+    read_checkpoint,
     save_checkpoint,
 )
 from twoaxis.training.job import Job, Progress
+from twoaxis.training.settings import run_key
 
 # The package has a function of that name.
 train_module = sys.modules["twoaxis.training.train"]
@@ -543,12 +546,96 @@ FORGED = {
 def test_forged_checkpoints(job, written, store, change):
     """The checksum fits, and the rest does not."""
     start, path = written
+    sealed_again(path, lambda told, arrays: change(arrays))  # noqa: ARG005
+    refused(job, start, store)
+
+
+def sealed_again(path, change):
+    """Let ``change(told, arrays)`` alter a checkpoint, and make its checksum right."""
     with safe_open(path, framework="numpy") as stored:
         told, arrays = stored.metadata(), {n: stored.get_tensor(n) for n in stored.keys()}  # noqa: SIM118
-    change(arrays)
-    told["sha256"] = checkpoint._checksum(arrays, told)
+    change(told, arrays)
+    told["sha256"] = checkpoint_checksum(arrays, told)
     save_file({n: np.ascontiguousarray(a) for n, a in arrays.items()}, path, metadata=told)
-    refused(job, start, store)
+
+
+def steps(*values, dtype=np.int64):
+    return lambda told, arrays: arrays.update(  # noqa: ARG005
+        {"history.step": np.array(values, dtype)}
+    )
+
+
+def column(name, change):
+    name = f"history.{name}"
+    return lambda told, arrays: arrays.update({name: change(arrays[name])})  # noqa: ARG005
+
+
+HISTORIES = {
+    "steps that fall": (steps(3, 1), "steps of a training"),
+    "one step twice": (steps(3, 3), "steps of a training"),
+    "steps before the first": (steps(0, 3), "steps of a training"),
+    "steps below zero": (steps(-1, 3), "steps of a training"),
+    "a last step that is another": (steps(1, 2), "steps of a training"),
+    "steps with a fraction": (steps(1, 3, dtype=np.float64), "steps of a training"),
+    "no steps": (steps(), "steps of a training"),
+    "a step alone": (lambda _, arrays: arrays.update({"history.step": np.array(3)}), ""),
+    "fewer steps than losses": (steps(1, 3), "loss_data does not have the shape"),
+    "one run more": (
+        column("loss_residual", lambda a: np.repeat(a, 2, axis=1)),
+        "loss_residual does not have the shape",
+    ),
+    "one parameter more": (
+        column("coordinates", lambda a: np.repeat(a, 2, axis=-1)),
+        "coordinates does not have the shape",
+    ),
+    "beyond the last step": (
+        lambda told, arrays: (told.update(step="11"), steps(1, 11)(told, arrays)),
+        "steps of a training",
+    ),
+    "a step that is no number": (lambda told, _: told.update(step="3.0"), "how far"),
+    "a step of many digits": (lambda told, _: told.update(step="9" * 5000), "how far"),
+    "a negative step": (lambda told, _: told.update(step="-3"), "how far"),
+    "runs that are no list": (lambda told, _: told.update(runs='"x"'), "which runs"),
+    "runs that are numbers": (lambda told, _: told.update(runs="[1]"), "which runs"),
+    "runs of nobody": (lambda told, _: told.update(runs="[]"), "another batch"),
+    "nested runs": (lambda told, _: told.update(runs="[" * 10**5), ""),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), HISTORIES.values(), ids=HISTORIES)
+def test_the_history_of_a_checkpoint(job, written, store, change, message):
+    start, path = written
+    sealed_again(path, change)
+    assert message in refused(job, start, store)
+
+
+def test_a_checkpoint_that_was_sealed_again_unchanged_is_read(job, written, store):
+    start, path = written
+    sealed_again(path, lambda told, arrays: None)  # noqa: ARG005
+    assert load_checkpoint(job, start, store).step == 3
+
+
+def test_reading_a_checkpoint_needs_no_batch(job, written):
+    _, path = written
+    stored = read_checkpoint(path)
+    assert stored.job == job_key(job)
+    assert stored.step == 3
+    assert stored.keys == [run_key(job.settings, spec) for spec in job.specs]
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        read_checkpoint(path)
+
+
+def test_what_a_damaged_checkpoint_quotes_cannot_command_a_terminal(job, written, store):
+    """The name of an array that is too much is quoted by the library that reads it."""
+    start, path = written
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = content[8 : 8 + length].replace(b'"dtype":"F32"', b'"dtype":"\\u001b[2J"', 1)
+    path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length :])
+    reason = refused(job, start, store)
+    assert "\x1b" not in reason
+    assert reason.count("\n") == 1  # at its end
 
 
 @pytest.mark.parametrize("kind", ["a directory", "a pipe", "a link", "a link to nothing"])

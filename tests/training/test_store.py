@@ -6,12 +6,12 @@ import shutil
 import threading
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from together import at_once
 
 from twoaxis.errors import DamageWarning, InputError
 from twoaxis.training import DamagedRunError, RunStore, load_runs, storage
@@ -315,18 +315,6 @@ def test_what_cannot_be_set_aside_stays(held, run, monkeypatch):
             held.found(run.key)
         monkeypatch.undo()
         assert contents(held.directory) == before | {"damaged": None}
-
-
-def at_once(*calls):
-    """Run functions in threads that start together; what one raises is raised here."""
-    barrier = threading.Barrier(len(calls))
-
-    def start(call):
-        barrier.wait()
-        return call()
-
-    with ThreadPoolExecutor(len(calls)) as threads:
-        return [each.result() for each in [threads.submit(start, call) for call in calls]]
 
 
 def test_one_of_many_callers_sets_a_damaged_run_aside(held, run):

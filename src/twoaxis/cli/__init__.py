@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twoaxis.cli import (  # noqa: F401  (each registers its command)
     audit,
+    remedy,
     reproduce,
     resolve,
     runs,

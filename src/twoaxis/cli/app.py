@@ -7,14 +7,17 @@ used; 130, interrupted.
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, TextIO
 
 import typer
 from rich.console import Console
 
 import twoaxis
 from twoaxis.cli.text import shown
-from twoaxis.errors import InputError, WorkerError
+from twoaxis.errors import InputError, LibraryWarning, WorkerError
 
 INTERRUPTED = 130
 
@@ -32,7 +35,8 @@ err = Console(stderr=True, emoji=False)
 def main() -> None:
     """Run the command line, and turn what may go wrong into a sentence and an exit code."""
     try:
-        code = app(standalone_mode=False) or 0
+        with _plain_warnings():
+            code = app(standalone_mode=False) or 0
     except (InputError, WorkerError) as error:
         said = shown(error, lines=isinstance(error, WorkerError))  # which may quote a worker
         err.print(f"[bold red]error:[/] {said}", soft_wrap=True, highlight=False)
@@ -49,6 +53,29 @@ def main() -> None:
     if code == INTERRUPTED:  # the parser turns an interrupt into an exit code of its own
         _interrupted()
     sys.exit(code)
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Print doubts of the library's own as one line; others come with their place in the code."""
+    with warnings.catch_warnings():
+        with_place = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if not issubclass(category, LibraryWarning):
+                with_place(message, category, filename, lineno, file, line)
+                return
+            err.print(f"[bold yellow]warning:[/] {shown(message)}", soft_wrap=True, highlight=False)
+
+        warnings.showwarning = show
+        yield
 
 
 def _interrupted() -> None:

@@ -20,7 +20,7 @@ from twoaxis.errors import InputError
 from twoaxis.files import ensure_directory, ensure_writable
 from twoaxis.problems import PROBLEMS, get_problem
 from twoaxis.resolution import Resolution
-from twoaxis.runs.text import visible
+from twoaxis.text import visible
 
 ASSUMED = 5.0
 STEPS = 5000

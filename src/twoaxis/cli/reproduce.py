@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.box import SIMPLE
-from rich.markup import escape
 from rich.table import Table
 
 import twoaxis
 from twoaxis.cli.app import app, err, out
+from twoaxis.cli.text import shown
 from twoaxis.cli.train import Device
 from twoaxis.errors import InputError
 
@@ -94,7 +94,7 @@ def _print_blocks() -> None:
     for block in BLOCKS.values():
         needs = [] if block.needs is None else block.needs(SCALES["full"])
         count = len({field for need in needs for field in need.fields})
-        table.add_row(block.name, escape(block.title), str(count) if count else "none")
+        table.add_row(shown(block.name), shown(block.title), str(count) if count else "none")
     out.print(table)
 
 
@@ -106,16 +106,16 @@ def _print_outcome(found: Reproduction) -> None:
     for record in found.records:
         verdicts = [figure["verdict"] for figure in record["figures"]]
         counts = [str(verdicts.count(word) or "") for word in COLOURS]
-        table.add_row(record["name"], *counts, f"{found.seconds[record['name']]:.1f}")
+        table.add_row(shown(record["name"]), *counts, f"{found.seconds[record['name']]:.1f}")
     out.print(table)
     for record in found.records:
         for figure in record["figures"]:
             if figure["headline"] and figure["verdict"] != "not judged":
                 colour = COLOURS[figure["verdict"]]
                 out.print(
-                    f"  [{colour}]{figure['verdict']:8}[/] {record['name']}: "
-                    f"{escape(figure['label'])}: ours {figure['ours_text']}, "
-                    f"published {escape(figure['printed'])}",
+                    f"  [{colour}]{figure['verdict']:8}[/] {shown(record['name'])}: "
+                    f"{shown(figure['label'])}: ours {shown(figure['ours_text'])}, "
+                    f"published {shown(figure['printed'])}",
                     highlight=False,
                     soft_wrap=True,
                 )
@@ -124,4 +124,4 @@ def _print_outcome(found: Reproduction) -> None:
     page = found.page
     if page.is_relative_to(Path.cwd()):
         page = page.relative_to(Path.cwd())
-    out.print(f"  page: {page}", highlight=False, markup=False, soft_wrap=True)
+    out.print(f"  page: {shown(page)}", highlight=False, soft_wrap=True)

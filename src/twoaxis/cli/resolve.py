@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import typer
 from rich.box import SIMPLE
-from rich.markup import escape
 from rich.table import Table
 
 import twoaxis
 from twoaxis.cli.app import app, out
 from twoaxis.cli.numbers import parse_numbers
+from twoaxis.cli.text import shown
 from twoaxis.cli.writing import Json, say_written, write_json
 from twoaxis.errors import InputError
 from twoaxis.files import ensure_writable, write_whole
@@ -103,12 +103,12 @@ def benchmark_draws_command(json_file: Json = None) -> None:
     table = benchmark_draws()
     mean = float(table["error_percent"].mean())
     if json_file != "-":
-        shown = Table(title="Matched estimates of the benchmark draws", box=SIMPLE, padding=0)
+        lines = Table(title="Matched estimates of the benchmark draws", box=SIMPLE, padding=0)
         for column in table.columns:
-            shown.add_column(column.replace("_", " "))
+            lines.add_column(shown(column.replace("_", " ")))
         for draw in table.itertuples(index=False):
-            shown.add_row(*(f"{v:.6g}" if isinstance(v, float) else str(v) for v in draw))
-        out.print(shown)
+            lines.add_row(*(f"{v:.6g}" if isinstance(v, float) else shown(v) for v in draw))
+        out.print(lines)
         out.print(f"  mean error {mean:.3f} percent", highlight=False)
     if json_file is not None:
         draws = table.to_dict(orient="records")
@@ -188,7 +188,7 @@ def _print_resolution(name: str, resolution: Resolution, fit_solver: FitSolver) 
     for parameter in resolution.parameters:
         out.print(f"  {_verdict(resolution, parameter)}", highlight=False)
     for line in resolution.messages:
-        out.print(f"  [yellow]![/] {escape(line)}.", highlight=False)
+        out.print(f"  [yellow]![/] {shown(line)}.", highlight=False)
 
 
 def _verdict(resolution: Resolution, parameter: str) -> str:
@@ -196,7 +196,7 @@ def _verdict(resolution: Resolution, parameter: str) -> str:
     chosen = resolution.data.sel(parameter=parameter)
     errors = chosen["error_percent"].values
     return (
-        f"{escape(parameter)} = {float(chosen['center']):g} comes back to within "
+        f"{shown(parameter)} = {float(chosen['center']):g} comes back to within "
         f"{errors.mean():.2f}% on average; one draw in ten is off by more than "
         f"{np.quantile(errors, 0.9):.2f}%."
     )
@@ -206,18 +206,18 @@ def _print_rows(title: str, frame: pd.DataFrame) -> None:
     """Print a resolution table, narrow enough for a terminal of 80 columns."""
     labels = [str(name) for name in frame.index.names]
     table = Table(
-        title=escape(title), title_justify="left", title_style="bold", box=SIMPLE, padding=0
+        title=shown(title), title_justify="left", title_style="bold", box=SIMPLE, padding=0
     )
     for label in labels:
-        table.add_column(label, no_wrap=True)
+        table.add_column(shown(label), no_wrap=True)
     for heading in ("mean [95% CI]", "median", "P90", "Fisher", "bias", "cover", "bound"):
-        table.add_column(escape(heading), justify="right", no_wrap=True)
+        table.add_column(shown(heading), justify="right", no_wrap=True)
     for index, row in frame.iterrows():
         names = index if isinstance(index, tuple) else (index,)
         interval = f" [{row['ci_low']:.2f}, {row['ci_high']:.2f}]" if "ci_low" in row else ""
         table.add_row(
-            *(escape(str(part)) for part in names),
-            escape(f"{row['mean']:.2f}{interval}"),
+            *(shown(part) for part in names),
+            shown(f"{row['mean']:.2f}{interval}"),
             *(f"{row[column]:.2f}" for column in ("median", "p90", "fisher")),
             f"{round(row['bias'], 2) + 0.0:.2f}",  # adding zero takes the sign off -0.00
             f"{100 * row['coverage']:.2f}%",

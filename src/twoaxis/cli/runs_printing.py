@@ -14,7 +14,7 @@ from rich.table import Table
 
 from twoaxis.cli.app import out
 from twoaxis.cli.text import shown
-from twoaxis.runs.text import visible
+from twoaxis.text import visible
 
 if TYPE_CHECKING:
     from twoaxis.runs.contents import Finding

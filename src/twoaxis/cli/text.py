@@ -6,12 +6,12 @@ from typing import Any
 
 from rich.markup import escape
 
-from twoaxis.runs.text import visible
+from twoaxis.text import visible
 
 
 def shown(text: Any, *, most: int | None = None, lines: bool = False) -> str:
     """Return a text that is printed as it is: neither markup, nor a command to the terminal.
 
-    See `twoaxis.runs.text.visible` for the options.
+    See `twoaxis.text.visible` for the options.
     """
     return escape(visible(text, most=most, lines=lines))

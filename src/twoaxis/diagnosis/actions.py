@@ -26,6 +26,7 @@ from twoaxis.diagnosis.routes import Route
 from twoaxis.diagnosis.tree import labelled
 from twoaxis.report.audited import Audited
 from twoaxis.report.words import number, percent
+from twoaxis.resolution import needed_observations
 
 
 class Number(NamedTuple):
@@ -75,11 +76,6 @@ def first_steps(audited: Audited) -> list[Action]:
     return list(dict.fromkeys(found))
 
 
-def needed_factor(measured: float, tolerated: float) -> float:
-    """Return how many times as many observations bring an error down to a tolerance."""
-    return (measured / tolerated) ** 2
-
-
 def _of_parameter(audited: Audited, name: str) -> Iterator[Action]:
     route = Route(audited.route(name))
     if route is Route.INSPECT_ENDPOINT_DELIVERY:
@@ -115,21 +111,21 @@ def _beyond(audited: Audited, name: str, axis: str) -> float:
 def _observe(audited: Audited, name: str) -> Action:
     measured = audited.value("/verdict", "resolution_percent", name)
     tolerated = audited.tolerance("resolution")
-    factor = needed_factor(measured, tolerated)
     group = audited.need("/resolution")
     count = float(group["observations"].values[group["used"].values.astype(bool)].mean())
+    need = needed_observations(measured, tolerated, round(count))
     numbers = (
         Number(f"{audited.statistic} {audited.matched_noun}", measured, "%"),
         Number("tolerated", tolerated, "%"),
-        Number("observations now", count),
-        Number("observations needed, of the same kind", math.ceil(factor * count)),
-        Number("or noise, times the present", tolerated / measured),
+        Number("observations now", need.count),
+        Number("observations needed, of the same kind", need.observations),
+        Number("or noise, times the present", need.noise_factor),
     )
     text = (
         f"These observations resolve {name} to {percent(measured)}, and {percent(tolerated)} is "
-        f"tolerated. To first order that takes {number(factor, '.3g')} times as many of the same "
-        f"kind ({math.ceil(factor * count):,} for {count:,.0f}), or noise of "
-        f"{number(tolerated / measured, '.2g')} times the present. Sites that are chosen for "
+        f"tolerated. To first order that takes {number(need.factor, '.3g')} times as many of the "
+        f"same kind ({need.observations:,} for {need.count:,}), or noise of "
+        f"{number(need.noise_factor, '.2g')} times the present. Sites that are chosen for "
         "their sensitivity need far fewer."
     )
     call = "twoaxis.suggest_sites(forward, parameters, noise, 200, coordinates=...)"

@@ -14,7 +14,16 @@ from twoaxis.files import existing_netcdf
 from twoaxis.netcdf import read_netcdf
 
 # What the library for HDF5 and xarray raise on files that are damaged or of another kind.
-UNREADABLE = (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError, IndexError)
+UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 ATTRIBUTES = {
     "/": ("centered_on", "route", "reason", "view", "training_view", "view_relation"),

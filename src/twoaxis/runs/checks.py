@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from safetensors import safe_open
-
 from twoaxis.errors import InputError
 from twoaxis.problems import PROBLEMS
 from twoaxis.runs.contents import Place
-from twoaxis.training import checkpoint
+from twoaxis.training.checkpoint import read_checkpoint
 from twoaxis.training.packing import ARRAYS, sha256
 from twoaxis.training.storage import DamagedRunError, load_run, read_manifest
 
@@ -82,17 +79,9 @@ def check_checkpoint(path: Path) -> tuple[list[str], Check]:
     if obstacle is not None:
         return [], obstacle if os.path.lexists(path) else Check("gone")
     try:
-        with safe_open(path, framework="numpy") as stored:
-            told = stored.metadata() or {}
-            arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-        if told["format"] != checkpoint.FORMAT or path.stem != f"checkpoint-{told['job']}":
-            return [], Check("damaged", "it is no checkpoint, or that of another batch")
-        if told["sha256"] != checkpoint._checksum(arrays, told):
-            return [], Check("damaged", "its arrays do not have their checksum")
-        keys = json.loads(told["runs"])
-        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-            return [], Check("damaged", "it does not say which runs it belongs to")
-        return keys, Check("sound")
+        return read_checkpoint(path).keys, Check("sound")
+    except ValueError as error:
+        return [], Check("damaged", str(error))
     except Exception as error:
         return [], _judged(error, path)
 

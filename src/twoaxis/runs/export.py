@@ -18,7 +18,7 @@ from twoaxis.progress import progress_bar
 from twoaxis.runs.checks import COMPLETE, Check, check_manifest, check_run, read_plain
 from twoaxis.runs.contents import LISTING, README, Finding, Place, look_through
 from twoaxis.runs.listing import find_runs, list_runs
-from twoaxis.runs.text import visible
+from twoaxis.text import visible
 from twoaxis.training.packing import ARRAYS
 from twoaxis.training.storage import MANIFEST
 from twoaxis.training.store import RunStore

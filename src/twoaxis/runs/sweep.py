@@ -28,7 +28,7 @@ from twoaxis.training.backends import Device, find_gpu
 from twoaxis.training.checkpoint import job_key
 from twoaxis.training.job import Job
 from twoaxis.training.methods import Method
-from twoaxis.training.request import check_specs, snapshot_steps
+from twoaxis.training.request import check_specs, ensure_snapshots, snapshot_steps
 from twoaxis.training.run import Run
 from twoaxis.training.store import CHECKPOINTS
 
@@ -99,7 +99,9 @@ def sweep(
     problem, method, datasets, seeds, start, fixed, snapshots
         As for `twoaxis.train`.
     store : path
-        Directory for the runs, as every worker sees it. What it holds is not trained again.
+        Directory for the runs, as every worker sees it. What it holds is not trained again; a
+        run that was stored without the snapshots asked for is told before any work, as by
+        `twoaxis.train`.
     engine : {"in-process", "local", "dask"} or Engine
         One process, one process a core, or a Dask cluster.
     workers : int, optional
@@ -191,7 +193,7 @@ def _remove_checkpoints(tasks: Sequence[Task], store: RunStore) -> None:
 
 
 def _rows(task: Task, store: RunStore, failure: str = "") -> list[dict[str, Any]]:
-    """Return the rows of a task as its runs stand in the store."""
+    """Return the rows of a task as its runs stand in the store, with the snapshots asked for."""
     rows, problem = [], task.settings.problem
     for key, spec in zip(task.keys, task.specs, strict=True):
         row = {
@@ -201,7 +203,10 @@ def _rows(task: Task, store: RunStore, failure: str = "") -> list[dict[str, Any]
             "dataset": spec.dataset.label,
             "seed": spec.seed,
         }
-        rows.append(row | _found(store.found(key, problem), problem, failure))
+        run = store.found(key, problem)
+        if run is not None:
+            ensure_snapshots(run, task.snapshots)
+        rows.append(row | _found(run, problem, failure))
     return rows
 
 

@@ -11,7 +11,6 @@ from twoaxis.files import ensure_directory
 from twoaxis.progress import progress_bar
 from twoaxis.runs.checks import COMPLETE, Check, check_checkpoint, check_run
 from twoaxis.runs.contents import STRANGER, Contents, Finding, Place, look_through
-from twoaxis.runs.text import visible
 from twoaxis.training.packing import ARRAYS
 from twoaxis.training.storage import MANIFEST
 from twoaxis.training.store import RunStore
@@ -143,7 +142,7 @@ def holds(store: RunStore, key: str) -> bool:
 
 def _moved(each: Finding, store: RunStore) -> Finding:
     try:
-        place = move_aside(each.path, store.directory, visible(each.reason))
+        place = move_aside(each.path, store.directory, each.reason)
     except OSError as error:
         reason = f"{each.reason}; it could not be set aside ({error.strerror})"
         return each._replace(reason=reason)

@@ -31,6 +31,7 @@ from twoaxis.studies.scale import Scale
 from twoaxis.training import Run, RunSpec, RunStore, Settings, train_specs
 from twoaxis.training.backends import Device, cores, find_gpu
 from twoaxis.training.settings import run_key
+from twoaxis.training.storage import identity
 
 # Batches under way at once on a GPU: while one is compiled, others are trained.
 BATCHES_ON_GPU = 6
@@ -146,7 +147,8 @@ class Library:
 
     def _batch(self, batch: Batch) -> Iterator[Asked]:
         """Train one batch and read its fields out; the tables grow when all of it is there."""
-        stored = [self._fields.holds(asked.key) for asked, _ in batch]
+        places = [self._fields.path(asked.key) for asked, _ in batch]
+        before = [identity(place) for place in places]
         runs = train_specs(
             batch[0][0].settings,
             [asked.spec for asked, _ in batch],
@@ -168,7 +170,8 @@ class Library:
                     found.setdefault(name, {})[asked.key] = texts
                 yield asked
         with self._writing:
-            self.trained += stored.count(False)
+            # What is there now and was not before: a damaged field is trained again, too.
+            self.trained += sum(identity(p) != b for p, b in zip(places, before, strict=True))
             for name, rows_of in found.items():
                 self._grow(chosen[name], rows_of, [asked for asked, _ in batch])
 
@@ -181,12 +184,14 @@ class Library:
         for key, texts in rows.items():
             table[key] = [defined[key] | text for text in texts]
         text = io.StringIO()
-        first = next(iter(table.values()))[0]
-        writer = csv.DictWriter(text, ["key", *first], lineterminator="\n")
+        # Rows of an older table may lack a column that fields have got since.
+        names = dict.fromkeys(name for own in table.values() for row in own for name in row)
+        writer = csv.DictWriter(text, ["key", *names], restval="", lineterminator="\n")
         writer.writeheader()
         for key in sorted(table):
             writer.writerows({"key": key} | row for row in table[key])
-        write_whole(self._readouts / readout.file, lambda path: path.write_text(text.getvalue()))
+        content = text.getvalue().encode("utf-8")
+        write_whole(self._readouts / readout.file, lambda path: path.write_bytes(content))
 
     def _table(self, readout: Readout) -> dict[str, list[dict[str, str]]]:
         """Return a readout's rows by key, as texts, from disk at the first call."""

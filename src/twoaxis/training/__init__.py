@@ -8,8 +8,8 @@ from twoaxis.training.methods import METHODS, get_method
 from twoaxis.training.network import Network
 from twoaxis.training.run import Run, Runs, Snapshot
 from twoaxis.training.settings import RunSpec, Settings
-from twoaxis.training.storage import DamagedRunError, load_run, save_run
-from twoaxis.training.store import RunStore, load_runs
+from twoaxis.training.storage import DamagedRunError, load_run
+from twoaxis.training.store import RunStore, load_runs, save_run
 from twoaxis.training.train import settings_for, specs_for, train, train_specs
 
 __all__ = [

@@ -9,16 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from twoaxis.errors import DamageWarning
 from twoaxis.files import write_whole
@@ -59,9 +60,11 @@ def save_checkpoint(job: Job, progress: Progress, store: RunStore) -> None:
     keys = [run_key(job.settings, spec) for spec in job.specs]
     told = {"format": FORMAT, "job": job_key(job), "step": str(progress.step)}
     told["runs"] = json.dumps(keys)
-    told["sha256"] = _checksum(contiguous, told)
+    told["sha256"] = checkpoint_checksum(contiguous, told)
     path = checkpoint_path(job, store)
-    write_whole(path, lambda target: save_file(contiguous, target, metadata=told))
+    # Not save_file: it writes through a file of its own, which a killed process would leave behind.
+    content = save(contiguous, metadata=told)
+    write_whole(path, lambda target: target.write_bytes(content))
 
 
 def load_checkpoint(job: Job, start: Progress, store: RunStore) -> Progress | None:
@@ -80,7 +83,10 @@ def load_checkpoint(job: Job, start: Progress, store: RunStore) -> Progress | No
     if not os.path.lexists(path):
         return None
     try:
-        return _read(path, job, start)
+        stored = read_checkpoint(path)
+        if stored.keys != [run_key(job.settings, spec) for spec in job.specs]:
+            raise ValueError("it belongs to another batch")
+        return _rebuilt(job, start, stored.step, stored.arrays)
     except FileNotFoundError:
         return None  # another process has finished this batch just now
     except UNUSABLE as error:
@@ -94,20 +100,51 @@ def load_checkpoint(job: Job, start: Progress, store: RunStore) -> Progress | No
         return None
 
 
-def _read(path: Path, job: Job, start: Progress) -> Progress:
-    """Return what a checkpoint holds; an error tells that it cannot be used."""
-    if not _is_plain(path):
-        raise ValueError("it is a link or no plain file")
-    with safe_open(path, framework="numpy") as stored:
-        told = stored.metadata() or {}
-        arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+class StoredCheckpoint(NamedTuple):
+    """What a checkpoint says of itself, and its arrays."""
+
+    job: str
+    step: int
+    keys: list[str]
+    arrays: dict[str, Any]
+
+
+def read_checkpoint(path: Path) -> StoredCheckpoint:
+    """Read a checkpoint that is complete and unchanged; which batch it fits is not asked.
+
+    Raises
+    ------
+    FileNotFoundError
+        It is gone.
+    ValueError
+        It is no checkpoint, or damaged; the text says why.
+    """
+    try:
+        if not _is_plain(path):
+            raise ValueError("it is a link or no plain file")
+        with safe_open(path, framework="numpy") as stored:
+            told = stored.metadata() or {}
+            arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+        return _checked(path, told, arrays)
+    except FileNotFoundError:
+        raise
+    except UNUSABLE as error:
+        raise ValueError(str(error)) from error
+
+
+def _checked(path: Path, told: dict[str, str], arrays: dict[str, Any]) -> StoredCheckpoint:
     if not {"format", "job", "step", "runs", "sha256"} <= told.keys():
         raise ValueError("it does not say what it belongs to")
-    if told["format"] != FORMAT or told["job"] != job_key(job):
-        raise ValueError("it belongs to another batch")
-    if told["sha256"] != _checksum(arrays, told):
+    if told["format"] != FORMAT or path.stem != f"checkpoint-{told['job']}":
+        raise ValueError("it is no checkpoint, or that of another batch")
+    if told["sha256"] != checkpoint_checksum(arrays, told):
         raise ValueError("its arrays do not have their checksum")
-    return _rebuilt(job, start, int(told["step"]), arrays)
+    if not re.fullmatch("[0-9]{1,12}", told["step"]):
+        raise ValueError("it does not say how far it has come")
+    keys = json.loads(told["runs"])
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise ValueError("it does not say which runs it belongs to")
+    return StoredCheckpoint(told["job"], int(told["step"]), keys, arrays)
 
 
 def _is_plain(path: Path) -> bool:
@@ -182,7 +219,7 @@ def _run_keys(path: Path) -> list[str]:
     return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
 
 
-def _checksum(arrays: dict[str, Any], told: dict[str, str]) -> str:
+def checkpoint_checksum(arrays: dict[str, Any], told: dict[str, str]) -> str:
     """Return a digest of the arrays, with their names, types and shapes, and of what is told."""
     digest = hashlib.sha256(json.dumps([told["job"], told["step"], told["runs"]]).encode())
     for name in sorted(arrays):

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twoaxis.diagnosis import Audit, Tolerance, audit, follow
 from twoaxis.errors import InputError
 from twoaxis.forward import get_solver
 from twoaxis.frozen import FrozenResidual
-from twoaxis.observations import RECOVERABILITY_SEED, noise_seed
+from twoaxis.observations import RECOVERABILITY_SEED, grid_sites, noise_seed
 from twoaxis.resolution import Resolution, resolve
 from twoaxis.training.run import Run
 from twoaxis.views import View
@@ -101,7 +100,7 @@ def resolution_of_run(
     problem, dataset = run.problem, run.dataset
     # Around a truth the bounds are the problem's, whatever the network delivered.
     parameters = problem.parameters if truth else without_truth(run.frozen).parameters
-    on_grid = _grid_sites(run)
+    on_grid = grid_sites(dataset)
 
     def forward(**values: Any) -> Any:
         solver = get_solver(problem)
@@ -120,23 +119,6 @@ def resolution_of_run(
         vectorized=True,
         progress=progress,
     )
-
-
-def _grid_sites(run: Run) -> NDArray[np.intp] | None:
-    """Return the observed nodes of the fine grid, or None where a dataset lies between them.
-
-    A network is trained on coordinates. The indices of a dataset of one's own are believed only
-    where they point to the same places.
-    """
-    solver = get_solver(run.problem)
-    sites, size = np.asarray(run.dataset.sites), int(np.prod(solver.shape))
-    count = len(run.dataset.values)
-    if sites.shape != (count,) or sites.dtype.kind not in "iu" or sites.min() < 0:
-        return None
-    if sites.max() >= size:
-        return None
-    same = np.allclose(solver.points(sites), run.dataset.coordinates, rtol=0, atol=1e-9)
-    return sites.astype(np.intp) if same else None
 
 
 def without_truth(frozen: FrozenResidual) -> FrozenResidual:

@@ -13,6 +13,7 @@ from safetensors.numpy import save
 
 from twoaxis.observations import Dataset
 from twoaxis.problems import Problem
+from twoaxis.training.coherence import ensure_coherent, real, text, whole
 from twoaxis.training.methods import METHODS, Method
 from twoaxis.training.methods.stored import StoredMethod
 from twoaxis.training.network import Network
@@ -54,8 +55,8 @@ def packed(run: Run) -> tuple[bytes, bytes]:
         "arrays": {"file": ARRAYS, "bytes": len(content), "sha256": sha256(content)},
     }
     sealed = manifest | {"sha256": seal(manifest)}
-    text = json.dumps(sealed, indent=2, default=plain_value) + "\n"
-    return text.encode(), content
+    written = json.dumps(sealed, indent=2, default=plain_value) + "\n"
+    return written.encode(), content
 
 
 def _put_snapshot(
@@ -73,44 +74,56 @@ def _put_snapshot(
 
 def rebuilt(plain: dict[str, Any], arrays: dict[str, Any], problem: Problem) -> Run:
     """Return the run of a manifest and its arrays; an error tells that they do not fit."""
+    left = dict(arrays)
     settings = _settings(plain["settings"], problem)
-    described = plain["run"]
-    dataset = Dataset(
-        problem=settings.problem.name,
-        sites=arrays["dataset.sites"],
-        coordinates=arrays["dataset.coordinates"],
-        values=arrays["dataset.values"],
-        noise_scale=float(described["noise_scale"]),
-        provenance=str(described["provenance"]),
-        label=str(described["dataset"]),
-    )
-    spec = RunSpec(
-        dataset=dataset,
-        seed=described["seed"],
-        start={name: float(value) for name, value in described["start"].items()},
-        fixed=frozenset(described["fixed"]),
-    )
+    spec = _spec(plain["run"], left, problem)
     snapshots = [
-        _take_snapshot(arrays, f"snapshot{n}", each) for n, each in enumerate(plain["snapshots"])
+        _take_snapshot(left, f"snapshot{n}", each) for n, each in enumerate(plain["snapshots"])
     ]
-    return Run(
-        key=str(plain["key"]),
+    run = Run(
+        key=text(plain["key"]),
         settings=settings,
         spec=spec,
-        points=arrays["points"],
+        points=left.pop("points"),
         final=snapshots[-1],
-        history=pd.DataFrame({name: arrays[f"history.{name}"] for name in plain["history"]}),
-        status=str(plain["status"]),
+        history=pd.DataFrame({name: left.pop(f"history.{name}") for name in plain["history"]}),
+        status=text(plain["status"]),
         snapshots=tuple(snapshots[:-1]),
+    )
+    if left:
+        raise ValueError(f"arrays that belong to nothing: {sorted(left)!r:.80}")
+    text(plain["twoaxis"])
+    ensure_coherent(run, plain)
+    return run
+
+
+def _spec(plain: dict[str, Any], arrays: dict[str, Any], problem: Problem) -> RunSpec:
+    dataset = Dataset(
+        problem=problem.name,
+        sites=arrays.pop("dataset.sites"),
+        coordinates=arrays.pop("dataset.coordinates"),
+        values=arrays.pop("dataset.values"),
+        noise_scale=real(plain["noise_scale"]),
+        provenance=text(plain["provenance"]),
+        label=text(plain["dataset"]),
+    )
+    return RunSpec(
+        dataset=dataset,
+        seed=plain["seed"],
+        start={name: real(value) for name, value in plain["start"].items()},
+        fixed=frozenset(text(name) for name in plain["fixed"]),
     )
 
 
 def _take_snapshot(arrays: dict[str, Any], prefix: str, plain: dict[str, Any]) -> Snapshot:
+    """Return a snapshot, and take its arrays away from the others."""
     count = sum(name.startswith(f"{prefix}.weight") for name in arrays)
-    layers = [(arrays[f"{prefix}.weight{n}"], arrays[f"{prefix}.bias{n}"]) for n in range(count)]
-    view = view_from_plain(plain["view"], arrays.get(f"{prefix}.view"))
-    delivered = {name: float(value) for name, value in plain["delivered"].items()}
-    return Snapshot(int(plain["step"]), layers, delivered, view)
+    layers = [
+        (arrays.pop(f"{prefix}.weight{n}"), arrays.pop(f"{prefix}.bias{n}")) for n in range(count)
+    ]
+    view = view_from_plain(plain["view"], arrays.pop(f"{prefix}.view", None))
+    delivered = {name: real(value) for name, value in plain["delivered"].items()}
+    return Snapshot(whole(plain["step"]), layers, delivered, view)
 
 
 def _settings(plain: dict[str, Any], problem: Problem) -> Settings:

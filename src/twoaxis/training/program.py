@@ -85,10 +85,12 @@ def _step(settings: Settings, state: Tree, data: Tree, number: jax.Array) -> Tre
     recipe = settings.method.recipe()
     layers, coordinates = state["layers"], state["coordinates"]
 
-    residual, pull_back = jax.vjp(partial(_residual, settings, data), layers, coordinates)
+    residual, pull_back = jax.vjp(partial(residual_values, settings, data), layers, coordinates)
     moment = Moment(
         residual=residual,
-        sensitivity=lambda: jax.jacfwd(partial(_residual, settings, data, layers))(coordinates),
+        sensitivity=lambda: jax.jacfwd(partial(residual_values, settings, data, layers))(
+            coordinates
+        ),
         modes=data["form"].get("factor"),
         step=number,
         steps=settings.steps,
@@ -97,7 +99,7 @@ def _step(settings: Settings, state: Tree, data: Tree, number: jax.Array) -> Tre
     weights = recipe.weights.update(state["weights"], moment)
     loss_residual, slope = loss_and_slope(data["form"], weights, residual)
     by_layers, by_coordinates = pull_back(settings.physics_weight * slope)
-    loss_data, of_data = jax.value_and_grad(partial(_data_loss, settings, data))(layers)
+    loss_data, of_data = jax.value_and_grad(partial(data_loss, settings, data))(layers)
 
     optimiser = optax.adam(settings.learning_rate)
     gradient = recipe.gradient.combine(of_data, by_layers)
@@ -125,7 +127,10 @@ def _physical(settings: Settings, coordinates: jax.Array) -> dict[str, jax.Array
     }
 
 
-def _residual(settings: Settings, data: Tree, layers: Tree, coordinates: jax.Array) -> jax.Array:
+def residual_values(
+    settings: Settings, data: Tree, layers: Tree, coordinates: jax.Array
+) -> jax.Array:
+    """Return the residual of the equation at the residual sites."""
     problem = settings.problem
     found = field_derivatives(layers, data["residual"], settings.axes, problem.derivatives, jnp)
     physical = _physical(settings, coordinates)
@@ -133,7 +138,7 @@ def _residual(settings: Settings, data: Tree, layers: Tree, coordinates: jax.Arr
     return residual
 
 
-def _data_loss(settings: Settings, data: Tree, layers: Tree) -> jax.Array:
+def data_loss(settings: Settings, data: Tree, layers: Tree) -> jax.Array:
     """Mean squared misfit to the observations, and to boundary values where they are a term."""
     loss = jnp.mean((field_value(layers, data["observed"], jnp) - data["values"]) ** 2)
     if settings.has_boundary_term:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from twoaxis.errors import InputError
 from twoaxis.observations import Dataset, published_dataset
 from twoaxis.problems import Problem
 from twoaxis.training.settings import RunSpec
+
+if TYPE_CHECKING:
+    from twoaxis.training.run import Run
 
 
 def check_specs(problem: Problem, specs: Any) -> None:
@@ -169,3 +172,20 @@ def snapshot_steps(snapshots: Any, steps: int) -> tuple[int, ...]:
         f"snapshots={snapshots!r}",
         "pass snapshots=10, or snapshots=[100, 1000, 5000]",
     )
+
+
+def ensure_snapshots(run: Run, steps: Sequence[int]) -> None:
+    """Refuse a stored run that lacks snapshots which are asked for.
+
+    A key does not tell of snapshots: they change no number. A run that was stored without them
+    cannot get them but by training, which is left to the caller. After the end of a run that
+    diverged there are none to ask for.
+    """
+    held = {snapshot.step for snapshot in run.snapshots}
+    lacking = [step for step in steps if step <= run.final.step and step not in held]
+    if lacking:
+        raise InputError(
+            f"stored runs with snapshots at the steps {', '.join(map(str, lacking))}",
+            f"{run.key}, which was stored without them",
+            "choose another directory, or train it again with train(..., overwrite=True)",
+        )

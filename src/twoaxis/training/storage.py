@@ -16,10 +16,7 @@ import errno
 import json
 import os
 import re
-import secrets
-import shutil
 import stat
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +24,14 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from twoaxis.errors import InputError
-from twoaxis.files import TEMPORARY, flush_directory, flush_file
+from twoaxis.files import flush_directory, flush_file
 from twoaxis.problems import PROBLEMS, Problem
+from twoaxis.training.moving import (
+    is_own_directory,
+    put_in_place,
+    remove,
+    temporary_directory,
+)
 from twoaxis.training.packing import ARRAYS, FORMAT, VERSION, packed, rebuilt, seal, sha256
 from twoaxis.training.run import Run
 
@@ -63,8 +66,10 @@ def checked_key(key: Any) -> str:
     return str(key)
 
 
-def save_run(run: Run, directory: str | Path, *, overwrite: bool = False) -> Path:
-    """Write one run into a directory and return its place there.
+def write_run(run: Run, directory: str | Path, *, overwrite: bool = False) -> Path:
+    """Write one run as ``directory/KEY`` and return that place.
+
+    A store has a directory for every two digits: `twoaxis.training.save_run` knows it.
 
     Parameters
     ----------
@@ -79,15 +84,15 @@ def save_run(run: Run, directory: str | Path, *, overwrite: bool = False) -> Pat
         return target
     _make_directory(target.parent)
     manifest, arrays = packed(run)
-    whole = _temporary_directory(target.parent)
+    whole = temporary_directory(target.parent)
     try:
         for name, content in ((ARRAYS, arrays), (MANIFEST, manifest)):
             (whole / name).write_bytes(content)
             flush_file(whole / name)
         flush_directory(whole)
-        _move(whole, target, overwrite)
+        put_in_place(whole, target, overwrite)
     finally:
-        shutil.rmtree(whole, ignore_errors=True)
+        remove(whole)
     return target
 
 
@@ -102,11 +107,6 @@ def _is_taken(target: Path) -> bool:
     return target.exists()
 
 
-def is_own_directory(path: Path) -> bool:
-    """Whether a directory lies at this very place, and no link to one."""
-    return path.is_dir() and not path.is_symlink()
-
-
 def _make_directory(place: Path) -> None:
     """Make a directory that is still there after a power failure."""
     if not place.exists():
@@ -114,31 +114,27 @@ def _make_directory(place: Path) -> None:
         flush_directory(place.parent)
 
 
-def _temporary_directory(home: Path) -> Path:
-    """Make a directory that nobody takes for a run, with the permissions of an ordinary one."""
-    path = home / f"{TEMPORARY}{secrets.token_hex(8)}"
-    path.mkdir()
-    return path
+def taken_back(temporary: Path) -> bool:
+    """Bring a run home that a killed process had moved aside, and say whether there was one.
 
-
-def _move(whole: Path, target: Path, overwrite: bool) -> None:
-    """Give a complete run its name; of two writers one is first, and the other's is dropped."""
-    old = _temporary_directory(target.parent) / target.name if overwrite else None
-    try:
-        if old is not None:
-            with suppress(FileNotFoundError):  # nothing is there, or another writer was faster
-                target.rename(old)
-        whole.rename(target)
-    except BaseException as error:
-        if not (isinstance(error, OSError) and error.errno in (errno.EEXIST, errno.ENOTEMPTY)):
-            if old is not None:
-                with suppress(OSError):
-                    old.rename(target)
-            raise
-    finally:
-        if old is not None:
-            shutil.rmtree(old.parent, ignore_errors=True)
-    flush_directory(target.parent)
+    It lies under its name in a temporary directory beside its place. A damaged one stays, and
+    so does one whose place is taken.
+    """
+    if not is_own_directory(temporary):
+        return False
+    for path in temporary.iterdir():
+        run = is_own_directory(path) and is_key(path.name)
+        if run and not os.path.lexists(temporary.parent / path.name):
+            try:
+                load_run(path)
+            except DamagedRunError:
+                continue
+            except InputError:
+                pass  # a problem that is not built in, or no permission: it is not ours to judge
+            path.rename(temporary.parent / path.name)
+            flush_directory(temporary.parent)
+            return True
+    return False
 
 
 def load_run(path: str | Path, problem: Problem | None = None) -> Run:
@@ -153,16 +149,16 @@ def load_run(path: str | Path, problem: Problem | None = None) -> Run:
     """
     where = run_directory(path)
     while True:
-        found = _identity(where)
+        found = identity(where)
         try:
             return _loaded(where, problem)
         except InputError:
             # A run that was replaced while it was read is not damaged: the new one is read.
-            if _identity(where) == found:
+            if identity(where) == found:
                 raise
 
 
-def _identity(where: Path) -> tuple[int, ...] | None:
+def identity(where: Path) -> tuple[int, ...] | None:
     """Return what tells a directory from the one that has its name a moment later."""
     try:
         known = where.lstat()

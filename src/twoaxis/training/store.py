@@ -23,14 +23,16 @@ from pathlib import Path
 from twoaxis.errors import DamageWarning, InputError
 from twoaxis.files import TEMPORARY, ensure_directory
 from twoaxis.problems import Problem
+from twoaxis.text import visible
+from twoaxis.training.moving import is_own_directory
 from twoaxis.training.run import Run, Runs
 from twoaxis.training.storage import (
     DamagedRunError,
     checked_key,
     is_key,
-    is_own_directory,
     load_run,
-    save_run,
+    taken_back,
+    write_run,
 )
 
 CHECKPOINTS = "checkpoints"
@@ -118,8 +120,16 @@ class RunStore:
         )
 
     def save(self, run: Run, *, overwrite: bool = False) -> Path:
-        """Write a run; see `twoaxis.training.storage.save_run`."""
-        return save_run(run, self._place(run.key).parent, overwrite=overwrite)
+        """Write a run and return its place.
+
+        Parameters
+        ----------
+        run : Run
+        overwrite : bool
+            Replace a run of the same key. Without it the one that is there stays: it was made
+            of the same settings, by somebody who was faster.
+        """
+        return write_run(run, self._place(run.key).parent, overwrite=overwrite)
 
     @property
     def checkpoints(self) -> Path:
@@ -131,12 +141,34 @@ class RunStore:
         return set_aside(self._place(key), self.directory, reason)
 
     def sweep(self, keys: list[str]) -> None:
-        """Remove what a killed process left half written beside these runs."""
+        """Remove what a killed process left half written beside these runs.
+
+        A run that it had moved aside, to put a new one in its place, is brought back.
+        """
         shards = {self.path(key).parent for key in keys}
         for place in (self.directory, self.directory / CHECKPOINTS, *sorted(shards)):
             for path in abandoned(place) if is_own_directory(place) else []:
                 with suppress(OSError):  # another process was faster
+                    if place.parent == self.directory and place.name != CHECKPOINTS:
+                        taken_back(path)
                     shutil.rmtree(path) if is_own_directory(path) else path.unlink()
+
+
+def save_run(run: Run, directory: str | Path, *, overwrite: bool = False) -> Path:
+    """Write one run into a directory of runs, which is made where it is missing.
+
+    It lies where `load_runs`, `RunStore` and ``twoaxis runs`` look for it. Its place is returned,
+    for `load_run`.
+
+    Parameters
+    ----------
+    run : Run
+    directory : path
+        As given to ``train(out=...)``.
+    overwrite : bool
+        Replace a run of the same key.
+    """
+    return RunStore(directory, create=True).save(run, overwrite=overwrite)
 
 
 def load_runs(directory: str | Path, problem: Problem | None = None) -> Runs:
@@ -153,7 +185,10 @@ def load_runs(directory: str | Path, problem: Problem | None = None) -> Runs:
 
 
 def set_aside(path: Path, directory: Path, reason: str) -> Path:
-    """Move a file or directory of a store to ``damaged/``, under a name that is free."""
+    """Move a file or directory of a store to ``damaged/``, under a name that is free.
+
+    The reason often quotes the damaged file: it is written as a single line of plain characters.
+    """
     home = ensure_directory(_own(directory / DAMAGED))
     for number in range(1, 10_000):
         place = home / f"{path.name}.{number}"
@@ -162,7 +197,7 @@ def set_aside(path: Path, directory: Path, reason: str) -> Path:
         except FileExistsError:
             continue  # another one has this number
         try:
-            (place / REASON).write_text(reason + "\n", "utf-8", "backslashreplace")
+            (place / REASON).write_text(visible(reason) + "\n", "utf-8")
             path.rename(place / path.name)
         except OSError as error:
             shutil.rmtree(place, ignore_errors=True)

@@ -26,6 +26,7 @@ from twoaxis.training.request import (
     check_specs,
     chosen_datasets,
     chosen_seeds,
+    ensure_snapshots,
     snapshot_steps,
     starting_values,
 )
@@ -313,13 +314,6 @@ def _stored(
         run = store.found(key, problem)
         if run is None:
             continue
-        held = {snapshot.step for snapshot in run.snapshots}
-        lacking = [s for s in snapshot_steps if s <= run.final.step and s not in held]
-        if lacking:
-            raise InputError(
-                f"stored runs with snapshots at the steps {', '.join(map(str, lacking))}",
-                f"{key}, which was stored without them",
-                "choose another directory, or train it again with overwrite",
-            )
+        ensure_snapshots(run, snapshot_steps)
         found[key] = run
     return found

@@ -202,7 +202,7 @@ def test_a_manifest_in_readable_form(store, makers):
     found = dict(described(plain))
     assert found["settings.method.options.decay"] == "0.999"
     assert found["snapshots.0.step"] == "10"
-    assert found["history"] == "step, loss, nu"
+    assert found["history"] == "step, loss, loss_data, loss_residual, nu"
     assert found["run.fixed"] == "none"
     assert found["run.seed"] == "1"
     deep = {}

@@ -8,7 +8,6 @@ whatever was not done is asked for again.
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
 from asyncio import CancelledError
@@ -18,13 +17,14 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from distributed import Client, LocalCluster, as_completed
+from distributed import Client, as_completed
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from twoaxis.errors import InputError, WorkerError
+from twoaxis.runs.engines.dask_cluster import own_cluster
 from twoaxis.runs.engines.engine import ATTEMPTS, Result, Standing, Work, reason
-from twoaxis.runs.engines.local import WORKER, check_workers, interrupts_held
+from twoaxis.runs.engines.local import check_workers
 from twoaxis.runs.task import Task, versions
 from twoaxis.training.backends import cores
 
@@ -47,7 +47,8 @@ class Dask:
     gpu : bool
         Hand tasks only to workers with a free resource ``GPU``.
     patience : float
-        Seconds to wait for a scheduler that is not there, or not any more.
+        Seconds to wait for a scheduler that is not there, or not any more, and for the workers
+        of a cluster on this machine.
     """
 
     scheduler: str | None = None
@@ -68,7 +69,9 @@ class Dask:
     ) -> Iterator[Result]:
         """Execute the tasks on the cluster."""
         with ExitStack() as stack:
-            address = self.scheduler or self._own_cluster(stack).scheduler_address
+            address = self.scheduler or stack.enter_context(
+                own_cluster(self.workers or cores(), self.gpu, self.patience)
+            )
             standing = _State({task.number: task for task in tasks}, work, report, self.gpu)
             while standing.waiting:
                 try:
@@ -83,27 +86,6 @@ class Dask:
                             f"the scheduler at {address} went away {standing.interruptions} "
                             f"times; what was done is stored ({reason(error)})"
                         ) from error
-
-    def _own_cluster(self, stack: ExitStack) -> Any:
-        count = self.workers or cores()
-        with interrupts_held():  # for the thread that starts the workers, now and later
-            cluster = LocalCluster(
-                n_workers=0,
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                # Dask serves pages in any case: on a free port, and to nobody else.
-                dashboard_address="127.0.0.1:0",
-                scheduler_kwargs={"dashboard": False},
-                memory_limit="auto",
-                env=WORKER,
-                resources={"GPU": 1} if self.gpu else {},
-                silence_logs=logging.ERROR,
-            )
-        stack.enter_context(cluster)
-        cluster.scale(count)
-        cluster.wait_for_workers(count)
-        return cluster
 
 
 @dataclass

@@ -190,7 +190,6 @@ def _one_thread() -> None:
     """Keep a worker to one thread, and leave an interrupt from the keyboard to the parent."""
     os.environ.update(WORKER)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where it was not held
-    signal.signal(signal.SIGTERM, _leave)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -200,10 +199,15 @@ def _leave(number: int, _: object) -> None:
 
 def _executed(work: Work, task: Task) -> str:
     """Execute a task; a worker that is told to end removes what it was writing, and ends."""
+    signal.signal(signal.SIGTERM, _leave)
     try:
         return work(task)
     except SystemExit:
         os._exit(1)
+    finally:
+        # Without a task it ends on the spot: on its way out through the queue it would let
+        # another worker read the rest of half a message.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _end_with_parent() -> None:

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from twoaxis.cli.text import shown
-from twoaxis.runs.text import visible
+from twoaxis.text import visible
 
 HOSTILE = [
     "\x1b[2J\x1b[31mred",

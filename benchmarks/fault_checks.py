@@ -1,0 +1,67 @@
+"""What must be true of a store after a sweep that was disturbed: nobody can tell."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from fault_sweeps import sweep
+
+import twoaxis as ta
+from twoaxis.runs.checks import check_run
+from twoaxis.runs.contents import look_through
+from twoaxis.training.storage import ARRAYS
+
+
+def check_store(directory: Path, expected: Any, counts: Counter[str], damaged: int = 0) -> None:
+    """Stop where a store differs from that of an undisturbed sweep; remove it where not.
+
+    Parameters
+    ----------
+    directory : Path
+    expected : Sweep
+        The undisturbed one.
+    counts : Counter
+        What was checked is added to it.
+    damaged : int
+        How many runs were damaged on purpose, and must have been set aside.
+    """
+    _same_runs(directory, expected)
+    # What killed processes left half written counts as abandoned after an hour.
+    for path in _temporaries(directory):
+        counts["temporaries of killed processes, removed later"] += 1
+        os.utime(path, (0, 0), follow_symlinks=False)
+    table = sweep(directory, "in-process").table
+    pd.testing.assert_frame_equal(table, expected.table, check_exact=True)
+    _demand(not _temporaries(directory), "something half written was left")
+    contents = look_through(ta.RunStore(directory))
+    _demand(not contents.checkpoints, "a checkpoint was left that nobody needs")
+    _demand(not contents.strangers, f"strange files: {contents.strangers}")
+    _demand(len(contents.set_aside) == damaged, "damaged runs were not set aside")
+    counts["sweeps checked"] += 1
+    counts["runs checked"] += len(table)
+    shutil.rmtree(directory)
+
+
+def _same_runs(directory: Path, expected: Any) -> None:
+    """Check that every run is there once, with its checksums and the bits that it should have."""
+    store = ta.RunStore(directory)
+    _demand(store.keys() == sorted(expected.keys), "a run is missing, or one too many")
+    states = [check_run(place) for place in look_through(store).places]
+    _demand([found.state for found in states] == ["sound"] * len(expected.keys), f"{states}")
+    for key in expected.keys:
+        ours, theirs = ((s.path(key) / ARRAYS).read_bytes() for s in (store, expected.store))
+        _demand(ours == theirs, f"{key} has other bits")
+
+
+def _temporaries(store: Path) -> list[Path]:
+    return list(store.rglob(".twoaxis-*"))
+
+
+def _demand(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise SystemExit(otherwise)

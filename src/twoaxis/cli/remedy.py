@@ -1,0 +1,138 @@
+"""``twoaxis remedy``: what to do about a saved audit, computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from twoaxis.cli.app import app, out
+from twoaxis.cli.text import shown
+from twoaxis.cli.train import Device
+from twoaxis.cli.writing import say_written
+from twoaxis.diagnosis import Audit, load_audit
+from twoaxis.diagnosis.actions import Action
+from twoaxis.errors import InputError
+from twoaxis.files import ensure_writable
+from twoaxis.report.words import number, percent
+from twoaxis.text import visible
+
+if TYPE_CHECKING:
+    from twoaxis.training import Run
+
+
+@app.command()
+def remedy(
+    audit: Annotated[
+        Path,
+        typer.Argument(
+            metavar="AUDIT", help="A saved audit, or the directory that twoaxis audit wrote."
+        ),
+    ],
+    run_directory: Annotated[
+        Path | None,
+        typer.Option("--run", metavar="DIR", help="Where its run is.  [default: runs/ beside it]"),
+    ] = None,
+    sites: Annotated[
+        int | None,
+        typer.Option(help="Observations to place.  [default: as many as there are]", min=1),
+    ] = None,
+    simulate: Annotated[
+        int,
+        typer.Option(
+            help="Retrain on so many simulated datasets: the simulated audit. It takes as long "
+            "as so many trainings.",
+            min=0,
+        ),
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Of all simulated noise.", min=0)] = 0,
+    target: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE.html", help="The page.  [default: that of the audit]"),
+    ] = None,
+    device: Annotated[Device, typer.Option(help="auto takes a GPU if there is one.")] = Device.auto,
+) -> None:
+    """Compute what to do about an audit, print it and put it into the page.
+
+    Improve observations: sites are suggested and verified. Strengthen residual evidence: regions
+    are left out one by one. Inspect delivery: the training is finished to second order. All of
+    that needs the run of a built-in problem; of an audit of your own, what it says by itself is
+    printed, with the calls for the rest.
+
+    Example: twoaxis remedy audit-burgers
+    """
+    file = audit / "audit.nc" if audit.is_dir() else audit
+    page = file.with_suffix(".html") if target is None else target
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise InputError("a page named .html", repr(str(page)), "change the file name")
+    kept = file if target is None else target.with_suffix(".nc")
+    found = load_audit(file)
+    ensure_writable(page)
+    ensure_writable(kept)
+    run = _run_of(found, run_directory, file.parent / "runs")
+    if run is not None:
+        # Not at the top: an audit of one's own needs no engine.
+        from twoaxis.runs.remedies import remedy_run
+
+        store = None if not simulate else file.parent / "simulated"
+        found = remedy_run(
+            run, found, sites=sites, simulate=simulate, seed=seed, store=store, device=device.value
+        )
+    elif simulate or sites:
+        raise InputError(
+            "the run of the audit, to suggest sites or to train again",
+            f"none in {str(run_directory or file.parent / 'runs')!r}",
+            "name its directory with --run, or use twoaxis.suggest_sites and simulated_audit",
+        )
+    _print(found)
+    found.to_netcdf(kept)
+    found.to_html(page)
+    say_written(kept)
+    say_written(page)
+
+
+def _run_of(found: Audit, given: Path | None, beside: Path) -> Run | None:
+    """Return the run that was audited, or None where there is none to be found."""
+    where = beside if given is None else given
+    if given is None and not beside.is_dir():
+        return None
+    from twoaxis.training import load_runs
+
+    delivered = {name: p.delivered for name, p in found.parameters.items()}
+    for run in load_runs(where):
+        if run.delivered == delivered:
+            return run
+    if given is None:
+        return None
+    values = ", ".join(f"{name} = {value}" for name, value in delivered.items())
+    raise InputError(
+        f"the run that delivered {values}",
+        f"other runs in {str(given)!r}",
+        "name the directory of the audited run",
+    )
+
+
+def _print(found: Audit) -> None:
+    out.print(f"[bold]Route: {shown(found.route.value)}[/]", highlight=False)
+    for action in found.actions:
+        out.print(f"\n[bold]{shown(action.title)}[/]", highlight=False)
+        out.print(Text(visible(action.text)), soft_wrap=True)
+        if action.numbers:
+            out.print(_table(action))
+        if action.call:
+            out.print(Text(visible(action.call), style="dim"), soft_wrap=True)
+    if not found.actions:
+        out.print("Nothing needs a remedy at the declared tolerances.")
+
+
+def _table(action: Action) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for each in action.numbers:
+        value = percent(each.value) if each.unit == "%" else number(each.value, ".5g")
+        table.add_row(shown(each.label), shown(f"{value} {each.unit if each.unit != '%' else ''}"))
+    return table

@@ -1,0 +1,55 @@
+"""What to do about it: a remedy for every route, computed for the case at hand.
+
+``observations`` chooses sites, ``evidence`` finds where a displacement arises, ``polish`` finishes
+a delivery, ``simulated`` and ``calibration`` measure the bias of a whole pipeline where no truth is
+known, and ``plan`` puts what they found into an audit. A remedy that trains again takes the
+pipeline as a callable, so that nothing here needs JAX, PyTorch or Dask.
+"""
+
+from __future__ import annotations
+
+from twoaxis.remedies.calibration import (
+    Calibration,
+    ConfidenceSet,
+    calibrate,
+    confidence_set,
+    load_calibration,
+    load_confidence_set,
+)
+from twoaxis.remedies.evidence import EvidenceMap, evidence_map
+from twoaxis.remedies.observations import (
+    SuggestedSites,
+    Verification,
+    suggest_sites,
+    suggest_sites_for_problem,
+)
+from twoaxis.remedies.plan import remedy
+from twoaxis.remedies.polish import Polish, polish
+from twoaxis.remedies.simulated import (
+    SimulatedAudit,
+    load_simulated_audit,
+    rank_views,
+    simulated_audit,
+)
+
+__all__ = [
+    "Calibration",
+    "ConfidenceSet",
+    "EvidenceMap",
+    "Polish",
+    "SimulatedAudit",
+    "SuggestedSites",
+    "Verification",
+    "calibrate",
+    "confidence_set",
+    "evidence_map",
+    "load_calibration",
+    "load_confidence_set",
+    "load_simulated_audit",
+    "polish",
+    "rank_views",
+    "remedy",
+    "simulated_audit",
+    "suggest_sites",
+    "suggest_sites_for_problem",
+]

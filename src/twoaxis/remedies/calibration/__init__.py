@@ -1,0 +1,26 @@
+"""Calibrated confidence sets: run the whole pipeline again at every parameter that could be true.
+
+The delivered value of an inverse PINN carries the bias of network, loss and optimiser. None of that
+is known beforehand, but all of it can be simulated. See `calibrate` and `confidence_set`.
+"""
+
+from __future__ import annotations
+
+from twoaxis.remedies.calibration.calibrate import calibrate
+from twoaxis.remedies.calibration.calibration import Calibration
+from twoaxis.remedies.calibration.confidence import confidence_set
+from twoaxis.remedies.calibration.correction import Correction
+from twoaxis.remedies.calibration.invert import SetInterval
+from twoaxis.remedies.calibration.set_result import ConfidenceSet
+from twoaxis.remedies.calibration.storage import load_calibration, load_confidence_set
+
+__all__ = [
+    "Calibration",
+    "ConfidenceSet",
+    "Correction",
+    "SetInterval",
+    "calibrate",
+    "confidence_set",
+    "load_calibration",
+    "load_confidence_set",
+]

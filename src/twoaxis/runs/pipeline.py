@@ -1,0 +1,305 @@
+"""The built-in engine as a pipeline: observed values and seeds in, trained runs out.
+
+Remedies that run a pipeline again, such as `twoaxis.confidence_set`, take it as a callable. This
+one trains inverse PINNs of a built-in problem, all datasets of a call side by side, and knows the
+simulator and the noise that belong to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twoaxis.errors import InputError
+from twoaxis.forward import get_solver
+from twoaxis.observations import Dataset, grid_sites, published_dataset
+from twoaxis.parameters import Parameter
+from twoaxis.problems import Problem
+from twoaxis.progress import progress_bar
+from twoaxis.runs.engines import Engine, Standing, get_engine
+from twoaxis.runs.task import Training, cut, versions
+from twoaxis.training import Run, RunSpec, RunStore, Settings, settings_for, train_specs
+from twoaxis.training.backends import Device
+from twoaxis.training.methods import Method
+from twoaxis.training.request import check_specs, starting_values
+from twoaxis.training.settings import run_key
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FailedRun:
+    """A run that an engine could not finish; a pipeline counts it as a failure.
+
+    Attributes
+    ----------
+    status : str
+        Why.
+    """
+
+    status: str
+    finished: bool = False
+    delivered: dict[str, float] = field(default_factory=dict)
+    frozen: None = None
+
+
+class Pipeline:
+    """Training of a built-in problem, as a callable that takes observed values.
+
+    Parameters
+    ----------
+    problem : str or Problem
+    layout : int or Dataset
+        Where observations lie: a published layout, or a dataset whose sites, coordinates and noise
+        are taken. Its values are not.
+    method : str or Method
+    store : path, optional
+        Directory for the runs. What it holds is not trained again, and an interrupted call goes on
+        where it stopped. Without it, runs stay in memory.
+    engine : {"in-process", "local", "dask"} or Engine, optional
+        Who trains into the store, as for `twoaxis.sweep`; by default `twoaxis.train` does.
+    device : {"auto", "cpu", "gpu"}
+    workers, batch : int, optional
+        As for `twoaxis.train`, or, with an engine, for `twoaxis.sweep`.
+    progress : bool
+        Show progress bars.
+    **settings
+        Further options of `twoaxis.train`, such as ``steps``, ``network`` or ``residual_points``.
+
+    Attributes
+    ----------
+    vectorized : bool
+        True: one call takes all datasets.
+
+    Examples
+    --------
+    >>> pipeline = Pipeline("burgers", layout=8, steps=3, residual_points=40, progress=False)
+    >>> clean = pipeline.forward(nu=[0.01, 0.02])
+    >>> runs = pipeline(clean, [0, 1])
+    >>> clean.shape, len(runs), sorted(runs[0].delivered)
+    ((2, 200), 2, ['nu'])
+    """
+
+    vectorized = True
+
+    def __init__(
+        self,
+        problem: str | Problem,
+        *,
+        layout: int | Dataset = 8,
+        method: str | Method = "rba",
+        store: str | Path | None = None,
+        engine: str | Engine | None = None,
+        device: Device = "auto",
+        workers: int | None = None,
+        batch: int | None = None,
+        progress: bool = True,
+        **settings: Any,
+    ) -> None:
+        self._set_up(
+            settings_for(problem, method, **settings),
+            layout,
+            store=store,
+            engine=engine,
+            device=device,
+            workers=workers,
+            batch=batch,
+            progress=progress,
+        )
+
+    @classmethod
+    def like(
+        cls,
+        run: Run,
+        *,
+        store: str | Path | None = None,
+        engine: str | Engine | None = None,
+        device: Device = "auto",
+        workers: int | None = None,
+        batch: int | None = None,
+        progress: bool = True,
+    ) -> Pipeline:
+        """Return the pipeline that a run came from: its settings, its sites, its start."""
+        made = cls.__new__(cls)
+        made._set_up(
+            run.settings,
+            run.dataset,
+            store=store,
+            engine=engine,
+            device=device,
+            workers=workers,
+            batch=batch,
+            progress=progress,
+        )
+        made._start = dict(run.spec.start)
+        return made
+
+    def _set_up(
+        self,
+        settings: Settings,
+        layout: int | Dataset,
+        *,
+        store: str | Path | None,
+        engine: str | Engine | None,
+        device: Device,
+        workers: int | None,
+        batch: int | None,
+        progress: bool,
+    ) -> None:
+        self.settings = settings
+        self.template = _template(self.problem, layout)
+        if engine is not None and store is None:
+            raise InputError(
+                "a store for the runs of an engine",
+                f"engine={engine!r} and no store",
+                "pass store=..., or leave the engine out to train in memory",
+            )
+        self.store, self.engine, self.device = store, engine, device
+        self.workers, self.batch, self.progress = workers, batch, progress
+        self._start = starting_values(self.problem, None, None)
+        self._sites = grid_sites(self.template)
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that is solved."""
+        return self.settings.problem
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """Its parameters, without the benchmark's truth, which a pipeline does not know."""
+        return {name: replace(p, truth=None) for name, p in self.problem.parameters.items()}
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the noise."""
+        return float(self.template.noise_scale)
+
+    def forward(self, **parameters: ArrayLike) -> FloatArray:
+        """Return noise-free observations for vectors of parameters, shape (P, n)."""
+        solver = get_solver(self.problem)
+        if self._sites is not None:
+            return solver.at_sites(self._sites, **parameters)
+        return solver.at_points(self.template.coordinates, **parameters)
+
+    def specs(self, values: ArrayLike, seeds: ArrayLike) -> list[RunSpec]:
+        """Return what is to be trained: a run for every row of `values`, with its own seed.
+
+        Initialisation and residual sites depend on the seed alone, not on the values.
+        """
+        rows, each = np.asarray(values, dtype=float), np.asarray(seeds)
+        count = len(self.template.values)
+        if rows.ndim != 2 or rows.shape[1] != count or each.shape != rows.shape[:1]:
+            raise InputError(
+                f"values of shape (m, {count}) and m seeds",
+                f"the shapes {rows.shape} and {each.shape}",
+                "give every dataset the observations of the layout and a seed",
+            )
+        return [
+            RunSpec(
+                dataset=replace(self.template, values=row, label="simulated"),
+                seed=int(seed),
+                start=self._start,
+            )
+            for row, seed in zip(rows, each, strict=True)
+        ]
+
+    def __call__(self, values: ArrayLike, seeds: ArrayLike) -> Any:
+        """Train on every row of `values`.
+
+        Parameters
+        ----------
+        values : array, shape (m, n) or (n,)
+        seeds : array of int, shape (m,), or int
+
+        Returns
+        -------
+        list of Run, or Run
+            A `FailedRun` stands for one that an engine could not finish.
+        """
+        if np.ndim(values) == 1:
+            (one,) = self(np.asarray(values)[None], np.asarray(seeds)[None])
+            return one
+        specs = self.specs(values, seeds)
+        if not specs:
+            return []
+        check_specs(self.problem, specs)
+        keys = [run_key(self.settings, spec) for spec in specs]
+        # The same values with the same seed are one run.
+        distinct = dict(zip(keys, specs, strict=True))
+        found = self._trained(distinct) if self.engine is None else self._through_engine(distinct)
+        return [found[key] for key in keys]
+
+    def _trained(self, specs: dict[str, RunSpec]) -> dict[str, Run]:
+        runs = train_specs(
+            self.settings,
+            list(specs.values()),
+            out=self.store,
+            device=self.device,
+            workers=self.workers,
+            batch=self.batch,
+            progress=self.progress,
+        )
+        return dict(zip(specs, runs, strict=True))
+
+    def _through_engine(self, specs: dict[str, RunSpec]) -> dict[str, Run | FailedRun]:
+        """Let an engine train what the store does not hold, then read the store."""
+        assert self.store is not None  # checked when the pipeline was made
+        home = RunStore(self.store, create=True)
+        home.sweep(list(specs))
+        missing = [spec for key, spec in specs.items() if not home.holds(key)]
+        gpu = self.device == "gpu"
+        engine = get_engine(self.engine, workers=self.workers, gpu=gpu)
+        failures = self._execute(home, missing, engine)
+        found: dict[str, Run | FailedRun] = {}
+        for key in specs:
+            run = home.found(key, self.problem)
+            found[key] = FailedRun(failures.get(key, "not done")) if run is None else run
+        return found
+
+    def _execute(self, home: RunStore, specs: Sequence[RunSpec], engine: Engine) -> dict[str, str]:
+        """Execute runs as tasks, and return why some of them failed, by key."""
+        device: Device = "cpu" if self.device == "auto" else self.device
+        tasks = cut(self.settings, specs, self.batch or 1)
+        work = Training(str(home.directory), device, versions())
+        failures: dict[str, str] = {}
+        if not tasks:
+            return failures
+        with progress_bar(engine.describe(), len(tasks), self.progress) as advance:
+
+            def report(now: Standing) -> None:
+                advance(0, f"{now.workers} workers, {now.running} running, {now.failed} failed")
+
+            coming: Iterator[Any] = engine.execute(tasks, work, report)
+            try:
+                for result in coming:
+                    if result.failure:
+                        keys = tasks[result.number].keys
+                        failures |= dict.fromkeys(keys, result.failure)
+                    advance(1)
+            finally:
+                # An interrupt may come between two results: workers must not outlive it.
+                getattr(coming, "close", lambda: None)()
+        return failures
+
+
+def _template(problem: Problem, layout: Any) -> Dataset:
+    """Return the dataset whose sites, coordinates and noise are used."""
+    if isinstance(layout, (int, np.integer)) and not isinstance(layout, bool):
+        drawn = published_dataset(problem, int(layout))
+        return replace(drawn, provenance=f"layout RandomState({int(layout)}); values given")
+    if isinstance(layout, Dataset):
+        if layout.problem != problem.name:
+            raise InputError(
+                f"a dataset of {problem.name}", f"one of {layout.problem}", "pass one of its own"
+            )
+        return replace(layout, provenance=f"sites of: {layout.provenance}; values given")
+    raise InputError(
+        "layout as a published number or a twoaxis.Dataset",
+        repr(layout)[:100],
+        "pass layout=8, or the dataset whose sites are to be used",
+    )

@@ -1,0 +1,156 @@
+"""Remedies of a run of a built-in problem, whose simulator, loss and training are all known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twoaxis.diagnosis import Audit
+from twoaxis.errors import InputError
+from twoaxis.frozen import FrozenResidual
+from twoaxis.problems import EvolutionProblem
+from twoaxis.remedies.evidence import evidence_map
+from twoaxis.remedies.observations import suggest_sites_for_problem
+from twoaxis.remedies.plan import remedy
+from twoaxis.remedies.polish import polish
+from twoaxis.remedies.simulated import simulated_audit
+from twoaxis.runs.engines import Engine
+from twoaxis.runs.pipeline import Pipeline
+from twoaxis.training import Run
+from twoaxis.training.backends import Device
+from twoaxis.training.diagnose import without_truth
+from twoaxis.training.objective import run_objective
+
+# Suggested sites keep apart: at most one in a cell of so many time levels by space nodes, or, for
+# a steady field, of so many nodes by nodes. Without a rule all of them would sit in one place.
+MOVING_CELL, STEADY_CELL = (20, 2), (4, 4)
+
+
+def remedy_run(
+    run: Run,
+    audit: Audit,
+    *,
+    sites: int | None = None,
+    verify: int = 100,
+    simulate: int = 0,
+    store: str | Path | None = None,
+    engine: str | Engine | None = None,
+    device: Device = "auto",
+    seed: int = 0,
+    progress: bool = True,
+) -> Audit:
+    """Compute the remedies that the route of an audited run asks for.
+
+    Parameters
+    ----------
+    run : Run
+    audit : Audit
+        Of this run, from `twoaxis.audit_run`.
+    sites : int, optional
+        How many observations may be placed anew; as many as there are without it.
+    verify : int
+        Noisy replicas to verify the suggested sites with; 0 leaves that out.
+    simulate : int
+        Retrainings on data simulated at the delivered value; 0 leaves the simulated audit out,
+        which is the expensive part.
+    store, engine, device
+        Of these retrainings, as for `Pipeline`.
+    seed : int
+        Of all simulated noise.
+    progress : bool
+
+    Returns
+    -------
+    Audit
+        With the computed actions; see `twoaxis.remedy`.
+    """
+    if not isinstance(run, Run):
+        raise InputError("a run that twoaxis.train returned", type(run).__name__, "pass runs[0]")
+    _check_same(run, audit)
+    wanted = {action.kind for action in audit.actions}
+    known = audit.centered_on == "truth"
+    frozen = run.frozen if known else without_truth(run.frozen)
+    found: list[Any] = []
+    if "observations" in wanted:
+        found += _sites(run, audit, sites, verify, seed, progress)
+    if "evidence" in wanted:
+        found.append(evidence_map(frozen))
+    if "delivery" in wanted:
+        found.append(polish(frozen, run_objective(run), progress=progress))
+    if simulate:
+        pipeline = Pipeline.like(run, store=store, engine=engine, device=device, progress=progress)
+        found.append(
+            simulated_audit(
+                pipeline,
+                pipeline.forward,
+                _delivered(run.frozen),
+                pipeline.noise,
+                replicas=simulate,
+                seed=seed,
+                tolerance=audit.tolerance,
+                vectorized_forward=True,
+                progress=progress,
+            )
+        )
+    return remedy(audit, *found)
+
+
+def _sites(
+    run: Run, audit: Audit, count: int | None, verify: int, seed: int, progress: bool
+) -> list[Any]:
+    moving = isinstance(run.problem, EvolutionProblem)
+    found = suggest_sites_for_problem(
+        run.problem,
+        len(run.dataset.values) if count is None else count,
+        at=_where(audit),
+        cells=MOVING_CELL if moving else STEADY_CELL,
+        progress=progress,
+    )
+    if not verify:
+        return [found]
+    at = audit.center.values
+    return [found, found.verify(replicas=verify, seed=seed, at=at, progress=progress)]
+
+
+def _where(audit: Audit) -> dict[str, Any]:
+    """Return the parameter values that a layout should be good for.
+
+    Around a truth that is the truth. Without one it is the set that the data leave open, or, where
+    that is not known, a factor of two around the delivered value: sites that are made for a wrong
+    value alone can be worse than random ones.
+    """
+    center = audit.center.values
+    if audit.centered_on == "truth" or len(audit.parameters) > 1:
+        return dict(center)
+    ((name, parameter),) = audit.parameters.items()
+    matched = audit.group("/matched")
+    if matched is not None:
+        low, high = float(matched["lower"][0]), float(matched["upper"][0])
+        if low < high:  # neither is NaN
+            return {name: (low, high)}
+    least, most = parameter.bounds
+    middle = float(parameter.to_coordinate(center[name]))
+    ends = parameter.to_value(middle + np.log(2) * parameter.unit(center[name]) * np.array([-1, 1]))
+    return {name: (max(least, float(ends[0])), min(most, float(ends[1])))}
+
+
+def _delivered(frozen: FrozenResidual) -> dict[str, Any]:
+    return {name: replace(p, truth=None) for name, p in frozen.parameters.items()}
+
+
+def _check_same(run: Run, audit: Audit) -> None:
+    """Refuse an audit of another run: its numbers would be taken for this one's."""
+    theirs = {name: p.delivered for name, p in audit.parameters.items()}
+    if theirs != run.delivered:
+        raise InputError(
+            f"an audit of this run, which delivered {_words(run.delivered)}",
+            f"one of {_words(theirs)}",
+            "pass the run that was audited",
+        )
+
+
+def _words(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in values.items())

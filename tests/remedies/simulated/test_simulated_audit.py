@@ -1,0 +1,276 @@
+import pickle
+
+import numpy as np
+import pytest
+
+import twoaxis as ta
+from twoaxis.observations import standard_noise
+from twoaxis.remedies.simulated import load_simulated_audit, simulated_audit
+
+T = np.linspace(0.5, 1.5, 8)
+X = np.linspace(0, 1, 12)
+DELIVERED = 2.4
+GAP = 0.03
+TOLERANCE = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
+
+
+def forward(k):
+    return k * T
+
+
+def best(values):
+    return values @ T / (T @ T)
+
+
+def parameter(coordinate="linear", **known):
+    scale = 1.0 if coordinate == "linear" else None
+    return ta.Parameter(bounds=(0.5, 9.0), coordinate=coordinate, scale=scale, **known)
+
+
+class Pipeline:
+    """Delivers 1.2 k + .1; its field prefers a value that lies .03 below."""
+
+    def __init__(self, coordinate="linear", view=ta.views.Pointwise(), slope=1.2):  # noqa: B008
+        self.coordinate, self.view, self.slope = coordinate, view, slope
+
+    def __call__(self, values, _):
+        delivered = self.slope * best(values) + 0.1
+        return ta.FrozenResidual(
+            lambda k: (1 + X) * (k - (delivered - GAP)),
+            {"k": parameter(self.coordinate, delivered=delivered)},
+            X,
+            view=self.view,
+        )
+
+
+def study(pipeline=None, coordinate="linear", noise=0.2, **options):
+    given = {"replicas": 12, "seed": 3, "progress": False, **options}
+    known = {"k": parameter(coordinate, delivered=DELIVERED)}
+    return simulated_audit(pipeline or Pipeline(coordinate), forward, known, noise, **given)
+
+
+def matched(noise=0.2, replicas=12, seed=3):
+    """Closed-form fits to the datasets that the audit simulates."""
+    return best(forward(DELIVERED) + noise * standard_noise(seed, replicas, T.size))
+
+
+def values(found, name):
+    return found.data[name].sel(parameter="k").values
+
+
+def test_every_replica_has_its_closed_form():
+    found = study()
+    fits = matched()
+    delivered = 1.2 * fits + 0.1
+    assert values(found, "delivered") == pytest.approx(delivered)
+    assert values(found, "delivered_error") == pytest.approx(delivered - DELIVERED)
+    assert values(found, "displacement") == pytest.approx(delivered - GAP - DELIVERED)
+    assert values(found, "preferred_error") == pytest.approx(delivered - GAP - DELIVERED, abs=1e-9)
+    assert values(found, "gap") == pytest.approx(GAP, abs=1e-9)
+    # Axis 1 refits the very datasets that the pipeline was run on.
+    assert values(found, "matched_error") == pytest.approx(fits - DELIVERED, abs=1e-4)
+
+
+def test_in_log_coordinates_the_displacement_is_relative():
+    found = study(coordinate="log")
+    preferred = 1.2 * matched() + 0.1 - GAP
+    assert values(found, "displacement") == pytest.approx(preferred / DELIVERED - 1)
+    assert values(found, "preferred_error") == pytest.approx(np.log(preferred / DELIVERED))
+
+
+def test_the_bias_is_a_mean_with_its_standard_error_and_is_taken_off():
+    found = study()
+    errors = 1.2 * matched() + 0.1 - DELIVERED
+    assert found.bias["k"] == pytest.approx(errors.mean())
+    assert found.bias_error["k"] == pytest.approx(errors.std(ddof=1) / np.sqrt(12))
+    assert found.corrected["k"] == pytest.approx(DELIVERED - errors.mean())
+    assert found.corrected_error["k"] == found.bias_error["k"]
+    assert found.displacement["k"] == pytest.approx(errors.mean() - GAP)
+    table = found.summary()
+    assert table.loc[("k", "delivered"), "mean"] == found.bias["k"]
+    assert table.loc[("k", "gap"), "standard_error"] == pytest.approx(0, abs=1e-9)
+    sizes = 100 * np.abs(errors)
+    assert table.loc[("k", "delivered"), "mean_size_percent"] == pytest.approx(sizes.mean())
+
+
+def test_a_constant_bias_is_found_exactly_up_to_noise():
+    # Delivered = truth + .1: with little noise the corrected value is the delivered less .1.
+    found = study(Pipeline(slope=1.0), noise=1e-4)
+    assert found.corrected["k"] == pytest.approx(DELIVERED - 0.1, abs=1e-3)
+    # In log coordinates the bias is taken off as a factor.
+    relative = study(Pipeline("log", slope=1.0), "log", noise=1e-4)
+    assert relative.corrected["k"] == pytest.approx(DELIVERED**2 / (DELIVERED + 0.1), abs=1e-3)
+
+
+def test_simulating_at_the_corrected_value_checks_the_assumption():
+    truth = (DELIVERED - 0.1) / 1.2
+    found = study(at={"k": truth}, noise=1e-4)
+    assert found.simulated_at == {"k": pytest.approx(truth)}
+    # From its own truth the pipeline returns what it delivered: nothing is left to correct.
+    assert values(found, "delivered") == pytest.approx(DELIVERED, abs=1e-3)
+    assert found.corrected["k"] == pytest.approx(truth, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("slope", "noise", "route"),
+    [
+        (1.2, 1e-3, ta.Route.STRENGTHEN_RESIDUAL_EVIDENCE),
+        (1.2, 2.0, ta.Route.CODESIGN_OBSERVATIONS_AND_RESIDUAL_EVIDENCE),
+        (23 / 24, 1e-3, ta.Route.WITHIN_TOLERANCE),
+    ],
+)
+def test_the_route_follows_the_decision_map(slope, noise, route):
+    found = study(Pipeline(slope=slope), noise=noise, tolerance=TOLERANCE)
+    assert found.route is route
+    assert "delivered error" in found.reason
+    assert found.data["route"].item() == route.value
+
+
+def test_without_a_tolerance_or_a_resolution_nothing_is_decided():
+    assert study().route is ta.Route.UNDETERMINED
+    found = study(tolerance=TOLERANCE, matched=False)
+    assert found.route is ta.Route.UNDETERMINED
+    assert "no resolution given" in found.reason
+    assert "matched" not in found.summary().index.get_level_values("term")
+
+
+def test_another_view_than_that_of_the_training_is_told_apart():
+    weights = np.linspace(0, 1, X.size)
+
+    def pipeline(values, _):
+        best_k = best(values)
+        return ta.FrozenResidual(
+            lambda k: (k - best_k) - np.where(X > 0.5, 0.4, 0.0),
+            {"k": parameter(delivered=best_k)},
+            X,
+            view=ta.views.Pointwise(),
+        )
+
+    other = ta.views.Weighted(loss_weights=weights)
+    found = study(pipeline, view=other, noise=1e-6)
+    assert values(found, "training_displacement") == pytest.approx(0.4 * np.mean(X > 0.5), abs=1e-4)
+    share = weights[X > 0.5].sum() / weights.sum()
+    assert values(found, "displacement") == pytest.approx(0.4 * share, abs=1e-4)
+    assert found.data.attrs["cross_view"] == 1
+    assert study(pipeline).data.attrs["cross_view"] == 0
+    table = found.rank_views({"own": ta.views.Pointwise(), "other": other})
+    assert table.index.tolist() == ["own", "other"]
+    assert table.loc["other", "mean"] == pytest.approx(0.4 * share, abs=1e-4)
+
+
+def test_failures_are_left_out_and_told():
+    def sometimes(values, seed):
+        if seed % 3 == 0:
+            raise RuntimeError("diverged")
+        return Pipeline()(values, seed)
+
+    found = study(sometimes, replicas=20)
+    assert 0 < found.failures < 20
+    assert "runs failed and are left out of the means; the first: the pipeline raised" in repr(
+        found
+    )
+    assert found.summary().loc[("k", "delivered"), "replicas"] == 20 - found.failures
+    assert len(found.frozen) == 20 - found.failures
+
+
+def test_a_field_that_does_not_see_the_parameter_leaves_the_route_open():
+    def blind(values, _):
+        known = {"k": parameter(delivered=1.4 * best(values))}
+        return ta.FrozenResidual(
+            lambda k: np.ones(X.size) + 0 * k, known, X, view=ta.views.Pointwise()
+        )
+
+    found = study(blind, tolerance=TOLERANCE)
+    assert found.route is ta.Route.UNDETERMINED
+    assert found.bias["k"] > 0.5
+    assert np.isnan(found.displacement["k"])
+    assert "does not see" in str(found.data["status"].values[0])
+
+
+def test_several_parameters_are_audited_together():
+    design = np.column_stack([T, np.ones(T.size)])
+    known = {
+        "a": parameter(delivered=2.0),
+        "b": parameter("log", delivered=3.0),
+    }
+
+    def pipeline(values, _):
+        a, b = np.linalg.lstsq(design, values)[0]
+        delivered = {"a": a + 0.2, "b": 1.1 * b}
+        return ta.FrozenResidual(
+            lambda a, b: np.concatenate([(a - delivered["a"]) * np.ones(4),
+                                         (b - delivered["b"]) * np.ones(4)]),
+            {n: parameter(p.coordinate, delivered=delivered[n]) for n, p in known.items()},
+            np.arange(8.0),
+            view=ta.views.Pointwise(),
+        )  # fmt: skip
+
+    found = simulated_audit(
+        pipeline, lambda a, b: a * T + b, known, 1e-4, replicas=5, progress=False
+    )
+    assert found.corrected["a"] == pytest.approx(1.8, abs=1e-2)
+    assert found.corrected["b"] == pytest.approx(3 / 1.1, abs=1e-2)
+    assert found.displacement["a"] == pytest.approx(0.2, abs=1e-2)
+    assert set(found.summary().index.get_level_values("parameter")) == {"a", "b"}
+
+
+def test_it_comes_back_from_a_file_without_its_fields(tmp_path):
+    found = study(tolerance=TOLERANCE)
+    again = load_simulated_audit(found.to_netcdf(tmp_path / "audit.nc"))
+    assert repr(again) == repr(found)
+    assert again.route is found.route
+    assert again.frozen == []
+    assert pickle.loads(pickle.dumps(found)).corrected == found.corrected
+    broken = found.data.drop_vars("gap")
+    broken.to_netcdf(tmp_path / "broken.nc", engine="h5netcdf")
+    with pytest.raises(ta.InputError, match="no gap"):
+        load_simulated_audit(tmp_path / "broken.nc")
+    strange = found.data.assign_attrs(route="go home")
+    strange.to_netcdf(tmp_path / "strange.nc", engine="h5netcdf")
+    with pytest.raises(ta.InputError, match="contradict"):
+        load_simulated_audit(tmp_path / "strange.nc")
+    found.data.assign_attrs(schema="x").to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    with pytest.raises(ta.InputError, match="schema 'x'"):
+        load_simulated_audit(tmp_path / "other.nc")
+
+
+def test_bad_input_is_refused():
+    def never(_values, _seed):
+        raise AssertionError("the pipeline must not run")
+
+    known = {"k": parameter(delivered=DELIVERED)}
+    for match, arguments, options in (
+        ("a value of delivered", (never, forward, {"k": parameter()}, 0.2), {}),
+        ("where the truth is known", (never, forward, known, 0.2), {"at": "truth"}),
+        ("replicas as a whole number", (never, forward, known, 0.2), {"replicas": 1}),
+        ("view as a twoaxis View", (never, forward, known, 0.2), {"view": "patch"}),
+        ("tolerance as a twoaxis Tolerance", (never, forward, known, 0.2), {"tolerance": 5}),
+        ("function of observed values", (None, forward, known, 0.2), {}),
+        ("positive standard deviations", (never, forward, known, -1), {}),
+        ("an explicit seed", (never, forward, known, 0.2), {"seed": 1.5}),
+    ):
+        with pytest.raises(ta.InputError, match=match):
+            simulated_audit(*arguments, progress=False, **options)
+    with pytest.raises(ta.InputError, match="for numbers alone use"):
+        study(lambda values, _: best(values))
+    asked = []
+
+    def viewless(values, seed):
+        asked.append(seed)
+        return Pipeline(view=None)(values, seed)
+
+    with pytest.raises(ta.InputError, match="carry no training view"):
+        study(viewless)
+    assert len(asked) == 1  # the others are not waited for
+    assert study(viewless, view=ta.views.Pointwise()).data.attrs["cross_view"] == 0
+    with pytest.raises(ta.InputError, match="two simulated datasets at least"):
+        study(lambda *_: None)
+
+    class Run:
+        delivered = {"k": 2.0}  # noqa: RUF012
+        frozen = ta.FrozenResidual(
+            lambda nu: nu * np.ones(3), {"nu": parameter()}, np.arange(3.0), ta.views.Pointwise()
+        )
+
+    with pytest.raises(ta.InputError, match="frozen residuals of the parameters k"):
+        study(lambda *_: Run())
