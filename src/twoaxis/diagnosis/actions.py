@@ -125,8 +125,8 @@ def _observe(audited: Audited, name: str) -> Action:
         f"These observations resolve {name} to {percent(measured)}, and {percent(tolerated)} is "
         f"tolerated. To first order that takes {number(need.factor, '.3g')} times as many of the "
         f"same kind ({need.observations:,} for {need.count:,}), or noise of "
-        f"{number(need.noise_factor, '.2g')} times the present. Sites that are chosen for "
-        "their sensitivity need far fewer."
+        f"{number(need.noise_factor, '.2g')} times the present. Sites that are chosen "
+        "for their sensitivity may need far fewer."
     )
     call = "twoaxis.suggest_sites(forward, parameters, noise, 200, coordinates=...)"
     return Action("observations", f"Improve the observations of {name}", text, call, numbers)
