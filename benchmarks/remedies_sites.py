@@ -259,7 +259,9 @@ def header(say: Text, command: str, refits: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="fewer layouts, replicas and parts")
+    parser.add_argument(
+        "--quick", action="store_true", help="one problem, fewer layouts, replicas and parts"
+    )
     parser.add_argument("--out", type=Path, help="where to write what is printed")
     options = parser.parse_args()
     replicas = REPLICAS // 4 if options.quick else REPLICAS
@@ -268,7 +270,7 @@ def main() -> None:
     say = Text()
     command = "python benchmarks/remedies_sites.py" + (" --quick" if options.quick else "")
     header(say, command, 5 * replicas)
-    for problem in SCALAR_BENCHMARKS:
+    for problem in SCALAR_BENCHMARKS[-1:] if options.quick else SCALAR_BENCHMARKS:
         reference = random_layouts(problem, seeds, replicas)
         error = float(reference.error_percent.mean())
         fisher = float(reference.fisher_error_percent.mean())

@@ -82,12 +82,12 @@ def test_a_heap_beyond_the_file_is_refused(path, size):
     start, _ = next(heaps_of(content))
     struct.pack_into("<Q", content, start + 8, size)
     path.write_bytes(content)
-    with pytest.raises(Promise, match="a heap of texts"):
+    with pytest.raises(Promise, match="a part that ends beyond the file"):
         check_heaps(path)
 
 
 def test_a_heap_that_is_cut_off_is_refused(tmp_path):
     for length in range(len(COLLECTION), 24):
         (tmp_path / "cut").write_bytes((b"x" + COLLECTION + bytes(16))[: length + 1])
-        with pytest.raises(Promise, match="a heap of texts"):
+        with pytest.raises(Promise, match="a part that ends beyond the file"):
             check_heaps(tmp_path / "cut")

@@ -37,7 +37,7 @@ def _check_collection(content: mmap.mmap, start: int) -> None:
     if place <= len(content):
         end += struct.unpack_from("<Q", content, start + 8)[0]
     if not place <= end <= len(content):
-        raise Promise("a heap of texts that is larger than the file")
+        raise Promise("a part that ends beyond the file, which may have been cut off")
     while end - place >= HEADER:
         number, size = struct.unpack_from("<H6xQ", content, place)
         step = HEADER + (size + 7) // 8 * 8 if number else size

@@ -14,11 +14,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import dask
 from distributed import LocalCluster
 from distributed.core import Status
 
 from twoaxis.errors import WorkerError
 from twoaxis.runs.engines.local import WORKER, interrupts_held
+
+# Variables that workers start with; None takes one away.
+BEFORE_START = "distributed.nanny.pre-spawn-environ"
+# Dask asks for memory to be given back at once. A training takes and frees the same arrays at every
+# step, and runs at half its speed then.
+KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": None}
 
 
 @contextmanager
@@ -33,6 +40,13 @@ def own_cluster(count: int, gpu: bool, patience: float) -> Iterator[str]:
     patience : float
         Seconds within which workers must be ready.
     """
+    # A worker may be started again at any time, so the setting stays for as long as the cluster.
+    known = dask.config.get(BEFORE_START)
+    with dask.config.set({BEFORE_START: {**known, **KEEP_MEMORY}}):
+        yield from _running_cluster(count, gpu, patience)
+
+
+def _running_cluster(count: int, gpu: bool, patience: float) -> Iterator[str]:
     with interrupts_held():  # for the thread that starts the workers, now and later
         cluster = LocalCluster(
             n_workers=0,
