@@ -51,6 +51,7 @@ def unknown(tmp_path_factory):
 def test_the_main_job_prints_a_verdict_and_leaves_the_page(audited):
     folder, done = audited
     assert "Route: " in done.stdout
+    assert "\\x" not in done.stdout  # all characters are shown as themselves
     assert "tolerances of 5 percent were assumed" in " ".join(done.stdout.split())
     assert "wrote audit-allen-cahn/audit.html" in done.stderr
     page = (folder / "audit-allen-cahn" / "audit.html").read_text()

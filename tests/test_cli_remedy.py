@@ -45,6 +45,7 @@ def test_the_route_is_followed_with_computed_numbers(remedied, audited):
     assert after.route is before.route
     wanted = {action.kind for action in before.actions}
     assert wanted <= {action.kind for action in after.actions}
+    assert "\\x" not in done.stdout
     for action in after.actions:
         assert action.title in done.stdout
     computed = {"observations": "predicted with 50", "evidence": "without", "delivery": "finished"}

@@ -28,6 +28,10 @@ HOSTILE = [
 ]
 
 
+def test_a_space_that_does_not_break_is_a_space():
+    assert visible("3.55\xa0%") == "3.55\xa0%"
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_nothing_but_letters_is_left(text):
     found = visible(text)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+# The space before a percent sign, at which no line is broken. It shows as a space.
+UNBROKEN = "\xa0"
+
 
 def visible(text: Any, *, most: int | None = None, lines: bool = False) -> str:
     r"""Return a text in which every character that is not printable is written out.
@@ -36,7 +39,7 @@ def visible(text: Any, *, most: int | None = None, lines: bool = False) -> str:
         plain = plain[:most] + "..."
     if lines:
         return "\n".join(visible(line) for line in plain.split("\n"))
-    return "".join(c if c.isprintable() else _written_out(c) for c in plain)
+    return "".join(c if c.isprintable() or c == UNBROKEN else _written_out(c) for c in plain)
 
 
 def _written_out(character: str) -> str:

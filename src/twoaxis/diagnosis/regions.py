@@ -46,8 +46,16 @@ def strongest_pull(audited: Audited, name: str) -> Region | None:
     shares = np.bincount(inverse.ravel(), pull, len(places)) / total
     best = int(np.argmax(shares))
     start = low + places[best] * span / BOXES
+    # Ends to a hundredth of the box: points are drawn at random, and more digits say nothing.
+    digits = np.ceil(np.log10(100 * BOXES / span)).astype(int)
     words = ", ".join(
-        f"{printable(axis)} from {number(a, '.3g')} to {number(b, '.3g')}"
-        for axis, a, b in zip(group["axis"].values, start, start + span / BOXES, strict=True)
+        f"{printable(axis)} from {number(_rounded(a, d))} to {number(_rounded(b, d))}"
+        for axis, a, b, d in zip(
+            group["axis"].values, start, start + span / BOXES, digits, strict=True
+        )
     )
     return Region(words, float(shares[best]))
+
+
+def _rounded(value: float, digits: int) -> float:
+    return round(float(value), int(digits)) + 0.0  # no minus before a zero

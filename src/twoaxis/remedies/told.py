@@ -17,6 +17,8 @@ from twoaxis.remedies.observations.verification import Verification
 from twoaxis.remedies.polish.result import Polish
 from twoaxis.remedies.simulated.result import SimulatedAudit
 
+# From these shares of a displacement on, a region carries most or some of it.
+MOST, SOME = 0.5, 0.1
 # So many suggested sites are named; the others are in the result.
 NAMED_SITES = 5
 
@@ -85,18 +87,29 @@ def _(found: EvidenceMap) -> Action:
     for name, moved in found.displacement.items():
         table = found.summary(name)
         first, share = table.iloc[0], table["points"].iloc[0] / table["points"].sum()
-        told.append(
-            f"Most of the pull on {name} goes with the region {first.name} ({share:.0%} of the "
-            f"points): without it D is {first['without']:+.3g} instead of {moved:+.3g}."
-        )
+        where = f"{first.name} ({share:.0%} of the points)"
+        becomes = f"D is {first['without']:+.3g} instead of {moved:+.3g}"
+        carried = 1 - first["without"] / moved if moved else 0.0
+        if carried > MOST:
+            told.append(
+                f"Most of the pull on {name} goes with one region: without {where}, {becomes}."
+            )
+        elif carried > SOME:
+            told.append(
+                f"A part of the pull on {name} goes with one region: without {where}, {becomes}."
+            )
+        else:
+            told.append(
+                f"No single region carries the pull on {name}: without the leading one, {where}, "
+                f"{becomes}."
+            )
         last = table.iloc[-1]
-        if abs(last["without"]) > abs(moved):
+        if abs(last["without"]) > (1 + SOME) * abs(moved):
             told.append(
                 f"The region {last.name} holds it back: without that one it is "
                 f"{last['without']:+.3g}."
             )
         numbers += [
-            Number(f"{name}: displacement D", moved),
             Number(f"{name}: D without its leading region", float(first["without"])),
             Number(f"{name}: alignment inside that region", float(first["alignment"])),
         ]

@@ -105,10 +105,7 @@ def heading(audited: Audited, advice: str = "") -> dict[str, Any]:
 def _action(action: Any) -> dict[str, Any]:
     """Return an action as the page shows it."""
     rows = [
-        (
-            sentence(each.label).rstrip("."),
-            percent(each.value) if each.unit == "%" else _with_unit(each),
-        )
+        (printable(each.label), percent(each.value) if each.unit == "%" else _with_unit(each))
         for each in action.numbers
     ]
     return {
