@@ -52,6 +52,14 @@ def test_a_smaller_residual_norm_is_enough_indeed(made):
     assert again.score.displacement["k"] == pytest.approx(math.log(1.05), abs=0.002)
 
 
+def test_downwards_the_tolerated_displacement_is_that_of_a_smaller_value(made):
+    found = audited(made, made.TIGHT, 0.8, 0.8)
+    moved = found.score.displacement["k"]
+    assert moved == pytest.approx(-0.2, abs=0.003)
+    factor = numbers(found.actions[0])["residual norm to be smaller by a factor of"]
+    assert factor == pytest.approx(moved / math.log(0.95))
+
+
 def test_noise_is_told_how_many_observations_would_do(made):
     found = audited(made, made.WEAK, 1.0, 1.3)
     (action,) = found.actions

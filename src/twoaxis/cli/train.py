@@ -147,7 +147,7 @@ def train(
     frame = runs.to_dataframe()
     if json_file != "-":
         print_runs(chosen.title, frame, list(chosen.parameters))
-        out.print(f"  runs in {out_directory}", highlight=False, markup=False, soft_wrap=True)
+        out.print(f"  runs in {shown(out_directory)}", highlight=False, soft_wrap=True)
     if json_file is not None:
         records = frame.astype(object).where(frame.notna(), None).to_dict(orient="records")
         write_json(json_file, {"runs": records})

@@ -11,6 +11,7 @@ import typer
 
 from twoaxis.cli.app import err
 from twoaxis.files import write_whole
+from twoaxis.text import visible
 
 JSON_HELP = "Write the numbers as JSON to this file; - is standard output, and then nothing else."
 Json = Annotated[str | None, typer.Option("--json", metavar="FILE|-", help=JSON_HELP)]
@@ -28,4 +29,4 @@ def write_json(target: str, content: dict[str, Any]) -> None:
 
 def say_written(path: str | Path) -> None:
     """Say where a file went, on the error stream."""
-    err.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
+    err.print(f"wrote {visible(path)}", highlight=False, markup=False, soft_wrap=True)

@@ -7,8 +7,8 @@ that is computed for it (`twoaxis.remedy`) takes its place. To first order,
   error :math:`E` comes down to a tolerance :math:`T` with :math:`(E/T)^2` times as many
   observations of the same kind, or with noise :math:`T/E` times as large;
 - the displacement :math:`D = -\rho\,\lVert r\rVert_M/\sqrt H` falls with the residual norm, so
-  that it is tolerated once the norm is smaller by :math:`|D|/\log(1 + T)`, if alignment and
-  strength stay as they are.
+  that it is tolerated once the norm is smaller by :math:`|D / \log(1 \pm T)|`, with the sign of
+  :math:`D`, if alignment and strength stay as they are.
 """
 
 from __future__ import annotations
@@ -136,9 +136,7 @@ def _strengthen(audited: Audited, name: str) -> Action:
     moved = audited.value("/score", "displacement", name)
     alignment = audited.value("/score", "alignment", name)
     tolerated = audited.tolerance("preference")
-    # Below this displacement of the coordinate the preference counts as small.
-    limit = _coordinate_limit(audited, name, tolerated)
-    factor = abs(moved) / limit
+    factor = abs(moved) / _coordinate_limit(audited, name, tolerated, moved)
     numbers = [
         Number("displacement D", moved),
         Number(
@@ -164,11 +162,13 @@ def _strengthen(audited: Audited, name: str) -> Action:
     return Action("evidence", title, text, call, tuple(numbers))
 
 
-def _coordinate_limit(audited: Audited, name: str, tolerated: float) -> float:
-    """Return the displacement of the coordinate that a tolerated percentage stands for."""
+def _coordinate_limit(audited: Audited, name: str, tolerated: float, moved: float) -> float:
+    """Return the size of the displacement, on its side, that a percentage stands for."""
     parameter = audited.parameters[name]
     if parameter.coordinate == "log":
-        return math.log1p(tolerated / 100)
+        # Downwards no displacement is larger than 100 percent: all of them are tolerated then.
+        share = max(math.copysign(tolerated, moved) / 100, -1 + 1e-9)
+        return abs(math.log1p(share))
     return tolerated / 100 * parameter.unit(audited.center(name))
 
 

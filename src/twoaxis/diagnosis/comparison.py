@@ -18,7 +18,7 @@ from twoaxis.diagnosis.result import Audit
 from twoaxis.diagnosis.routes import Route
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
-from twoaxis.report.words import printable
+from twoaxis.text import visible
 
 # Centres closer than this, relative to their size, are one.
 SAME_CENTER = 1e-9
@@ -85,7 +85,7 @@ class Comparison:
 
     def _lines(self) -> list[str]:
         known = self.centered_on == "truth"
-        values = ", ".join(f"{printable(n)} = {v:.6g}" for n, v in self.reference.items())
+        values = ", ".join(f"{visible(n)} = {v:.6g}" for n, v in self.reference.items())
         what = {"truth": "truth", "point": "point", "delivered": "mean candidate"}
         lines = [f"{self.count} retrainings around the {what[self.centered_on]} {values}"]
         table = self.summary()
@@ -95,14 +95,14 @@ class Comparison:
                 away = f"{row['shared']:+.4f} ± {row['shared_se']:.2g}"
                 noun = "the preference they share" if known else "the mean preferred value"
                 lines.append(
-                    f"{printable(name)}: {noun} lies {away} away; between retrainings it "
+                    f"{visible(name)}: {noun} lies {away} away; between retrainings it "
                     f"spreads by {row['spread']:.2g}"
                 )
         routes = ", ".join(f"{route.value} ({n})" for route, n in self.routes.items())
         return [*lines, f"Routes: {routes}"]
 
     def _shown(self) -> pd.DataFrame:
-        return self.summary().rename(index=printable, level="parameter")
+        return self.summary().rename(index=visible, level="parameter")
 
     def __repr__(self) -> str:
         table = self._shown().to_string(float_format=lambda v: f"{v:.4f}")

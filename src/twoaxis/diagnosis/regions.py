@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from twoaxis.report.audited import Audited
-from twoaxis.report.words import number, printable
+from twoaxis.report.words import number
+from twoaxis.text import visible
 
 # Boxes along each axis: few enough to be named, enough to be somewhere.
 BOXES = 4
@@ -49,7 +50,7 @@ def strongest_pull(audited: Audited, name: str) -> Region | None:
     # Ends to a hundredth of the box: points are drawn at random, and more digits say nothing.
     digits = np.ceil(np.log10(100 * BOXES / span)).astype(int)
     words = ", ".join(
-        f"{printable(axis)} from {number(_rounded(a, d))} to {number(_rounded(b, d))}"
+        f"{visible(axis)} from {number(_rounded(a, d))} to {number(_rounded(b, d))}"
         for axis, a, b, d in zip(
             group["axis"].values, start, start + span / BOXES, digits, strict=True
         )

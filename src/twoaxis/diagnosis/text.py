@@ -11,7 +11,8 @@ from twoaxis.diagnosis.actions import Action
 from twoaxis.diagnosis.routes import Route
 from twoaxis.report.audited import Audited
 from twoaxis.report.tables import coordinate_rows, direction_rows, resimulation_rows
-from twoaxis.report.words import around, printable, sentence, shortened
+from twoaxis.report.words import around, sentence, shortened
+from twoaxis.text import visible
 
 WIDTH = 80
 NAME_WIDTH = 20
@@ -85,5 +86,5 @@ def _cut(line: str) -> str:
 
 def _wrapped(text: str, first: str = "", rest: str | None = None) -> list[str]:
     later = first if rest is None else rest
-    shown = printable(" ".join(text.split()))
+    shown = visible(" ".join(text.split()))
     return wrap(shown, WIDTH, initial_indent=first, subsequent_indent=later) or [first]

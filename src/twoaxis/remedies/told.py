@@ -143,8 +143,8 @@ def _(found: SimulatedAudit) -> Action:
         )
         numbers += [
             Number(f"bias of {name}", found.bias[name]),
-            Number("its standard deviation over simulations", found.bias_error[name]),
-            Number("mean displacement D", found.displacement[name]),
+            Number(f"standard error of the bias of {name}", found.bias_error[name]),
+            Number(f"mean displacement D of {name}", found.displacement[name]),
             Number(f"corrected {name}", found.corrected[name]),
         ]
     told += [f"{line[0].upper()}{line[1:]}." for line in found.messages]

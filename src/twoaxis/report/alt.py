@@ -11,14 +11,15 @@ from twoaxis.report.decision_map import places_of
 from twoaxis.report.delivery_figure import steps_of
 from twoaxis.report.resolution_figure import spread_of
 from twoaxis.report.spectrum_figure import modes_of
-from twoaxis.report.words import number, percent, printable
+from twoaxis.report.words import number, percent
+from twoaxis.text import visible
 
 
 def decision_map(audited: Audited) -> str:
     """Coordinates, tolerances and routes."""
     parts = [
-        f"{printable(p.name)}: displacement {_known(p.x)}, {audited.matched_noun} {_known(p.y)}, "
-        f"route {printable(p.route)}"
+        f"{visible(p.name)}: displacement {_known(p.x)}, {audited.matched_noun} {_known(p.y)}, "
+        f"route {visible(p.route)}"
         for p in places_of(audited, audited.names)
     ]
     limits = [audited.tolerance("preference"), audited.tolerance("resolution")]
@@ -44,7 +45,7 @@ def resolution(audited: Audited, name: str) -> str:
         for kind, (value, off) in spread.marks.items()
     )
     return (
-        f"Histogram of {spread.deviation.size} refits of {printable(name)} around the "
+        f"Histogram of {spread.deviation.size} refits of {visible(name)} around the "
         f"{spread.around} {number(spread.center)}: mean {spread.noun} {percent(spread.mean)}, "
         f"standard deviation {percent(float(spread.deviation.std()))}; {theory}{marks}."
     )
@@ -55,14 +56,14 @@ def profile(audited: Audited, name: str) -> str:
     minimum = audited.value("/scan", "minimum", name)
     low = audited.value("/", "lower_bound", name)
     high = audited.value("/", "upper_bound", name)
-    status = printable(audited.need("/scan").attrs.get("status", ""))
+    status = visible(audited.need("/scan").attrs.get("status", ""))
     where = "it is flat and has no minimum"
     if not math.isnan(minimum):
         where = f"its minimum lies at {number(minimum)} ({status})"
     delivered = audited.delivered(name)
     end = "" if math.isnan(delivered) else f", the delivered value is {number(delivered)}"
     return (
-        f"Frozen profile along {printable(name)} from {number(low)} to {number(high)}: {where}; "
+        f"Frozen profile along {visible(name)} from {number(low)} to {number(high)}: {where}; "
         f"the {audited.center_word} is {number(audited.center(name))}{end}."
     )
 
@@ -72,7 +73,7 @@ def field(audited: Audited) -> str:
     group = audited.need("/field")
     values = group["field"].values
     return (
-        f"The learned field {printable(group.attrs.get('field_name', ''))} at {values.size} "
+        f"The learned field {visible(group.attrs.get('field_name', ''))} at {values.size} "
         f"points: from {number(float(values.min()))} to {number(float(values.max()))}."
     )
 
@@ -96,7 +97,7 @@ def evidence(audited: Audited, name: str) -> str:
     down = 100 * float(values[values > 0].sum()) / size
     score = audited.value("/score", "B", name)
     return (
-        f"Signed evidence about {printable(name)} at {values.size} points: {percent(down)} of it "
+        f"Signed evidence about {visible(name)} at {values.size} points: {percent(down)} of it "
         f"pulls the parameter down and {percent(100 - down if values.any() else 0.0)} up; the "
         f"score B is {number(score)}."
     )
@@ -106,7 +107,7 @@ def spectrum(audited: Audited, name: str) -> str:
     """Strength held and evidence left after cancellation."""
     modes = modes_of(audited, name)
     if modes is None:
-        return f"Empty: the residual does not see {printable(name)}."
+        return f"Empty: the residual does not see {visible(name)}."
     half = int(np.searchsorted(modes.strength, 0.5)) + 1
     held = (
         f"the first {half} hold half of the strength"
@@ -114,7 +115,7 @@ def spectrum(audited: Audited, name: str) -> str:
         else "together they hold less than half of the strength"
     )
     return (
-        f"Running sums over {len(modes.net)} residual modes for {printable(name)}: {held}, all "
+        f"Running sums over {len(modes.net)} residual modes for {visible(name)}: {held}, all "
         f"of them {percent(100 * float(modes.strength[-1]))}; {percent(100 * float(modes.up[-1]))} "
         f"of the evidence pulls up and {percent(-100 * float(modes.down[-1]))} down, which leaves "
         f"{percent(100 * float(modes.net[-1]), '+')}."
@@ -127,7 +128,7 @@ def delivery(audited: Audited, name: str) -> str:
         f"{step.word} {number(step.end - step.start, '+.4f')} ({percent(step.percent, '+')})"
         for step in steps_of(audited, name)
     ]
-    return f"Delivery of {printable(name)} in its coordinate: {'; '.join(parts)}."
+    return f"Delivery of {visible(name)} in its coordinate: {'; '.join(parts)}."
 
 
 def along_training(audited: Audited, quantity: str, name: str) -> str:
@@ -136,12 +137,12 @@ def along_training(audited: Audited, quantity: str, name: str) -> str:
     if quantity == "loss" and history is not None:
         recorded = history["recorded"].transpose("quantity", "step").values
         parts = [
-            f"{printable(label)} from {number(float(row[0]))} to {number(float(row[-1]))}"
+            f"{visible(label)} from {number(float(row[0]))} to {number(float(row[-1]))}"
             for label, row in zip(history["quantity"].values, recorded, strict=True)
         ]
         return f"Recorded along {recorded.shape[1]} steps: {'; '.join(parts)}."
     j = audited.index(name)
-    shown = printable(name)
+    shown = visible(name)
     if snapshots is None:
         values = audited.need("/history")["value"].isel(parameter=j).values
         return f"{shown} along training: {_ends(values)}."

@@ -16,7 +16,8 @@ from twoaxis.report.audited import MISSING, Audited
 from twoaxis.report.pictures import Missing, sections
 from twoaxis.report.tables import coordinate_rows, direction_rows, resimulation_rows
 from twoaxis.report.theme import PALETTE, route_colour
-from twoaxis.report.words import around, number, percent, printable, sentence
+from twoaxis.report.words import around, number, percent, sentence
+from twoaxis.text import visible
 
 DECLARED = "declared"
 
@@ -77,14 +78,12 @@ def colours() -> dict[str, dict[str, str]]:
 
 def heading(audited: Audited, advice: str = "") -> dict[str, Any]:
     """Return the verdict in words."""
-    values = ", ".join(
-        f"{printable(n)} = {number(audited.center(n), '.6g')}" for n in audited.names
-    )
+    values = ", ".join(f"{visible(n)} = {number(audited.center(n), '.6g')}" for n in audited.names)
     route = str(audited.tree.attrs["route"])
     verdicts = [
         {
-            "name": printable(name),
-            "route": printable(audited.route(name)),
+            "name": visible(name),
+            "route": visible(audited.route(name)),
             "role": route_colour(audited.route(name)),
             "reason": sentence(audited.text("/verdict", "reason", name)),
         }
@@ -105,33 +104,33 @@ def heading(audited: Audited, advice: str = "") -> dict[str, Any]:
 def _action(action: Any) -> dict[str, Any]:
     """Return an action as the page shows it."""
     rows = [
-        (printable(each.label), percent(each.value) if each.unit == "%" else _with_unit(each))
+        (visible(each.label), percent(each.value) if each.unit == "%" else _with_unit(each))
         for each in action.numbers
     ]
     return {
         "title": sentence(action.title).rstrip("."),
         "text": sentence(action.text),
-        "call": printable(action.call),
+        "call": visible(action.call),
         "numbers": rows,
     }
 
 
 def _with_unit(each: Any) -> str:
-    return f"{number(each.value, '.5g')} {printable(each.unit)}".strip()
+    return f"{number(each.value, '.5g')} {visible(each.unit)}".strip()
 
 
 def measured(audited: Audited) -> dict[str, Any]:
     """Return tables, tolerances and messages."""
     group = audited.group("/resimulation")
     return {
-        "tables": [(printable(name), coordinate_rows(audited, name)) for name in audited.names],
+        "tables": [(visible(name), coordinate_rows(audited, name)) for name in audited.names],
         "directions": direction_rows(audited),
         "tolerances": _tolerances(audited),
         "assumed": _assumed(audited),
         "resimulated": resimulation_rows(audited),
         "resimulation_words": _resimulation_words(audited),
         "observations": "" if group is None else int(group.attrs["observations"]),
-        "layout": "" if group is None else printable(group.attrs["layout"]),
+        "layout": "" if group is None else visible(group.attrs["layout"]),
         "resimulation_missing": Missing(*MISSING["/resimulation"]),
         "messages": [sentence(message) for message in audited.messages()],
     }
@@ -211,18 +210,18 @@ def _footer(audited: Audited) -> list[tuple[str, str]]:
     kept, total = int(field["points_kept"]), int(field["points_total"])
     points = f"{total:,}" if kept == total else f"{total:,}, of which pictures show {kept:,}"
     return [
-        ("View", printable(attributes["view"])),
-        ("Training view", f"{printable(attributes['training_view'])} ({_relation(audited)})"),
+        ("View", visible(attributes["view"])),
+        ("Training view", f"{visible(attributes['training_view'])} ({_relation(audited)})"),
         ("Residual points", points),
         ("Tolerances", _tolerances(audited) or "none declared"),
-        ("Audit written by", printable(attributes["written_by"])),
+        ("Audit written by", visible(attributes["written_by"])),
         ("Page written by", f"twoaxis {__version__}"),
-        ("Schema", printable(attributes["schema"])),
+        ("Schema", visible(attributes["schema"])),
     ]
 
 
 def _relation(audited: Audited) -> str:
-    relation = printable(audited.tree.attrs["view_relation"])
+    relation = visible(audited.tree.attrs["view_relation"])
     return {"the training view": "the audited one", "another view": "not the audited one"}.get(
         relation, "taken to be the audited one"
     )

@@ -23,7 +23,8 @@ from twoaxis.report.training_figure import (
     plot_along_training,
     quantities_along_training,
 )
-from twoaxis.report.words import number, printable
+from twoaxis.report.words import number
+from twoaxis.text import visible
 
 
 class Picture(NamedTuple):
@@ -92,7 +93,7 @@ def _resolution(audited: Audited) -> Section:
         for name in audited.names:
             words = alt.resolution(audited, name)
             svg = inline_svg(plot_resolution, audited, alt=words, parameter=name)
-            caption = f"Matched fits of {printable(name)} to repeated noise."
+            caption = f"Matched fits of {visible(name)} to repeated noise."
             pictures.append(Picture(svg, caption, reading))
     return Section("resolution", "What the observations resolve", pictures, missing)
 
@@ -106,7 +107,7 @@ def profile_section(audited: Audited) -> Section:
     )
     pictures = []
     for name in audited.names:
-        caption = f"Frozen profile along {printable(name)}"
+        caption = f"Frozen profile along {visible(name)}"
         svg = inline_svg(plot_profile, audited, alt=alt.profile(audited, name), parameter=name)
         under = ", under the audited view." if audited.cross_view else "."
         pictures.append(Picture(svg, f"{caption}{under}", reading))
@@ -133,7 +134,7 @@ def _evidence(audited: Audited) -> Section:
     caption = f"Residual at the {audited.center_word}."
     pictures.append(Picture(svg, caption, reading))
     for name in audited.names:
-        words, shown = alt.evidence(audited, name), printable(name)
+        words, shown = alt.evidence(audited, name), visible(name)
         svg = _drawn(plot_evidence, audited, words, SMALL, parameter=name)
         reading = f"Plus (red) pulls {shown} down, minus (blue) pulls it up; pale places are mute."
         pictures.append(Picture(svg, f"Signed evidence about {shown}.", reading))
@@ -154,11 +155,11 @@ def _spectrum(audited: Audited) -> Section:
     if group is None:
         missing = _missing("/spectrum")
     else:
-        basis = printable(group.attrs.get("basis", ""))
+        basis = visible(group.attrs.get("basis", ""))
         for name in audited.names:
             words = alt.spectrum(audited, name)
             svg = inline_svg(plot_spectrum, audited, alt=words, parameter=name)
-            caption = f"Residual modes and {printable(name)}; modes are {basis}."
+            caption = f"Residual modes and {visible(name)}; modes are {basis}."
             pictures.append(Picture(svg, caption, reading))
     return Section("spectrum", "Which residual modes carry it", pictures, missing)
 
@@ -179,11 +180,11 @@ def _delivery(audited: Audited) -> Section:
     elif group is None:
         missing = _missing("/delivery")
     else:
-        view = printable(group.attrs.get("view", ""))
+        view = visible(group.attrs.get("view", ""))
         for name in audited.names:
             words = alt.delivery(audited, name)
             svg = _drawn(plot_delivery, audited, words, DELIVERY_SIZE, parameter=name)
-            caption = f"How {printable(name)} was delivered, under the training view ({view})."
+            caption = f"How {visible(name)} was delivered, under the training view ({view})."
             pictures.append(Picture(svg, caption, reading))
     return Section("delivery", "From preference to delivery", pictures, missing)
 
@@ -220,9 +221,9 @@ def _training(audited: Audited) -> Section:
                 quantity=quantity,
                 parameter=None if quantity == "loss" else name,
             )
-            shown = caption.format(printable(name))
+            shown = caption.format(visible(name))
             if quantity == "parameter" and audited.group("/snapshots") is None:
-                shown, reading = f"{printable(name)} along training.", "A flat end has converged."
+                shown, reading = f"{visible(name)} along training.", "A flat end has converged."
             pictures.append(Picture(svg, shown, reading))
     missing = [
         one

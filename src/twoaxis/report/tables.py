@@ -6,7 +6,8 @@ import math
 from typing import NamedTuple
 
 from twoaxis.report.audited import Audited
-from twoaxis.report.words import number, percent, printable
+from twoaxis.report.words import number, percent
+from twoaxis.text import visible
 
 
 class Row(NamedTuple):
@@ -44,7 +45,7 @@ def coordinate_rows(audited: Audited, name: str) -> list[Row]:
     rows.append(_displacement(audited, name))
     status = str(audited.need("/scan").attrs.get("status", "")).partition(":")[0]
     scanned = audited.value("/verdict", "scan_percent", name)
-    where = "" if status == "interior" else printable(status)
+    where = "" if status == "interior" else visible(status)
     rows.append(Row("the same by frozen scan", percent(scanned), note=where))
     if "training_preference_percent" in audited.verdict:
         trained = audited.value("/verdict", "training_preference_percent", name)
@@ -128,7 +129,7 @@ def resimulation_rows(audited: Audited) -> list[Resimulated]:
         one = group.isel(value_of=k)
         several = len(audited.names) > 1
         values = ", ".join(
-            f"{f'{printable(n)} = ' if several else ''}{number(float(v), '.5g')}"
+            f"{f'{visible(n)} = ' if several else ''}{number(float(v), '.5g')}"
             for n, v in zip(audited.names, one["value"].values, strict=True)
         )
         rms, reduced, deviance, p = (
@@ -137,13 +138,13 @@ def resimulation_rows(audited: Audited) -> list[Resimulated]:
         status = str(one["status"].values)
         rows.append(
             Resimulated(
-                printable(kind),
+                visible(kind),
                 values,
                 number(rms, ".3f"),
                 number(reduced, ".3f"),
                 number(deviance, ".2f"),
                 "< 1e−300" if p == 0 else number(p, ".2g"),
-                "" if status == "simulated" else printable(status),
+                "" if status == "simulated" else visible(status),
             )
         )
     return rows
@@ -168,17 +169,17 @@ def direction_rows(audited: Audited) -> list[Direction]:
     for k in range(verdict.sizes["direction"]):
         one = verdict.isel(direction=k)
         shares = zip(one["direction_vector"].values, audited.names, strict=True)
-        words = " ".join(f"{number(float(s), '+.2f')} {printable(n)}" for s, n in shares)
+        words = " ".join(f"{number(float(s), '+.2f')} {visible(n)}" for s, n in shares)
         resolution = math.nan
         if "direction_resolution_percent" in one:
             resolution = float(one["direction_resolution_percent"])
         rows.append(
             Direction(
                 words,
-                printable(one["direction_status"].values),
+                visible(one["direction_status"].values),
                 percent(float(one["direction_preference_percent"])),
                 percent(resolution),
-                printable(one["direction_route"].values),
+                visible(one["direction_route"].values),
             )
         )
     return rows

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 
+from twoaxis.text import visible
+
 # Longer names are cut in pictures; tables give them whole.
 NAME_LENGTH = 22
 # A smaller percentage is zero but for rounding.
 ROUNDING = 1e-9
 
 
-def printable(text: object) -> str:
-    """Return a text in which every character can be seen; control characters are spelt out."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(text))
-
-
 def shortened(text: object, length: int = NAME_LENGTH) -> str:
     """Return a printable text of at most `length` characters."""
-    shown = printable(text)
+    shown = visible(text)
     return shown if len(shown) <= length else shown[: length - 1] + "…"
 
 
@@ -45,7 +42,7 @@ def percent(value: float, sign: str = "") -> str:
 
 def around(kind: str, centers: dict[str, float]) -> str:
     """Say around what an audit is made: a truth, a candidate or a chosen point."""
-    values = ", ".join(f"{printable(n)} = {number(value, '.6g')}" for n, value in centers.items())
+    values = ", ".join(f"{visible(n)} = {number(value, '.6g')}" for n, value in centers.items())
     return {
         "truth": f"Audit around the truth {values}",
         "delivered": f"Audit of the stability around the candidate {values}",
@@ -54,7 +51,7 @@ def around(kind: str, centers: dict[str, float]) -> str:
 
 def sentence(words: str) -> str:
     """Return words with a capital at the start and a full stop at the end."""
-    text = printable(" ".join(words.split()))
+    text = visible(" ".join(words.split()))
     if not text:
         return ""
     end = "" if text[-1] in ".?!" else "."

@@ -136,7 +136,7 @@ class Pipeline:
             batch=batch,
             progress=progress,
         )
-        made._start = dict(run.spec.start)
+        made._start, made._fixed = dict(run.spec.start), run.spec.fixed
         return made
 
     def _set_up(
@@ -162,6 +162,7 @@ class Pipeline:
         self.store, self.engine, self.device = store, engine, device
         self.workers, self.batch, self.progress = workers, batch, progress
         self._start = starting_values(self.problem, None, None)
+        self._fixed: frozenset[str] = frozenset()
         self._sites = grid_sites(self.template)
 
     @property
@@ -204,6 +205,7 @@ class Pipeline:
                 dataset=replace(self.template, values=row, label="simulated"),
                 seed=int(seed),
                 start=self._start,
+                fixed=self._fixed,
             )
             for row, seed in zip(rows, each, strict=True)
         ]

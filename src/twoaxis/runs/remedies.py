@@ -23,6 +23,7 @@ from twoaxis.training import Run
 from twoaxis.training.backends import Device
 from twoaxis.training.diagnose import without_truth
 from twoaxis.training.objective import run_objective
+from twoaxis.views import View
 
 # Suggested sites keep apart: at most one in a cell of so many time levels by space nodes, or, for
 # a steady field, of so many nodes by nodes. Without a rule all of them would sit in one place.
@@ -33,6 +34,7 @@ def remedy_run(
     run: Run,
     audit: Audit,
     *,
+    view: View | None = None,
     sites: int | None = None,
     verify: int = 100,
     simulate: int = 0,
@@ -49,6 +51,8 @@ def remedy_run(
     run : Run
     audit : Audit
         Of this run, from `twoaxis.audit_run`.
+    view : View, optional
+        The audited view, where it is not that of the training.
     sites : int, optional
         How many observations may be placed anew; as many as there are without it.
     verify : int
@@ -69,7 +73,7 @@ def remedy_run(
     """
     if not isinstance(run, Run):
         raise InputError("a run that twoaxis.train returned", type(run).__name__, "pass runs[0]")
-    _check_same(run, audit)
+    _check_same(run, audit, view)
     wanted = {action.kind for action in audit.actions}
     known = audit.centered_on == "truth"
     frozen = run.frozen if known else without_truth(run.frozen)
@@ -77,7 +81,7 @@ def remedy_run(
     if "observations" in wanted:
         found += _sites(run, audit, sites, verify, seed, progress)
     if "evidence" in wanted:
-        found.append(evidence_map(frozen))
+        found.append(evidence_map(frozen, view=view, progress=progress))
     if "delivery" in wanted:
         found.append(polish(frozen, run_objective(run), progress=progress))
     if simulate:
@@ -91,6 +95,7 @@ def remedy_run(
                 replicas=simulate,
                 seed=seed,
                 tolerance=audit.tolerance,
+                view=view,
                 vectorized_forward=True,
                 progress=progress,
             )
@@ -126,12 +131,13 @@ def _where(audit: Audit) -> dict[str, Any]:
     if audit.centered_on == "truth" or len(audit.parameters) > 1:
         return dict(center)
     ((name, parameter),) = audit.parameters.items()
-    matched = audit.group("/matched")
+    matched, (least, most) = audit.group("/matched"), parameter.bounds
     if matched is not None:
-        low, high = float(matched["lower"][0]), float(matched["upper"][0])
-        if low < high:  # neither is NaN
+        # An open end is the bound but for rounding.
+        low = max(least, float(matched["lower"][0]))
+        high = min(most, float(matched["upper"][0]))
+        if low < high:
             return {name: (low, high)}
-    least, most = parameter.bounds
     middle = float(parameter.to_coordinate(center[name]))
     ends = parameter.to_value(middle + np.log(2) * parameter.unit(center[name]) * np.array([-1, 1]))
     return {name: (max(least, float(ends[0])), min(most, float(ends[1])))}
@@ -141,7 +147,7 @@ def _delivered(frozen: FrozenResidual) -> dict[str, Any]:
     return {name: replace(p, truth=None) for name, p in frozen.parameters.items()}
 
 
-def _check_same(run: Run, audit: Audit) -> None:
+def _check_same(run: Run, audit: Audit, view: View | None) -> None:
     """Refuse an audit of another run: its numbers would be taken for this one's."""
     theirs = {name: p.delivered for name, p in audit.parameters.items()}
     if theirs != run.delivered:
@@ -149,6 +155,12 @@ def _check_same(run: Run, audit: Audit) -> None:
             f"an audit of this run, which delivered {_words(run.delivered)}",
             f"one of {_words(theirs)}",
             "pass the run that was audited",
+        )
+    if view is None and audit.tree.attrs["view_relation"] == "another view":
+        raise InputError(
+            "the view of the audit",
+            f"none, for an audit under {audit.tree.attrs['view']}",
+            "pass view=..., the one that audit_run was called with",
         )
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twoaxis.report.words import number, printable
+from twoaxis.report.words import number
 from twoaxis.studies.strips import Strip, strip_of
 from twoaxis.studies.verdict import Verdict
+from twoaxis.text import visible
 
 # How a verdict is called, and the class that gives it its colour.
 VERDICTS = {str(verdict): str(verdict).replace(" ", "-") for verdict in Verdict}
@@ -133,9 +134,9 @@ def _block(record: Mapping[str, Any], anchor: str) -> Shown:
     )
     return Shown(
         anchor=anchor,
-        title=printable(record["title"]),
-        claim=printable(record["claim"]),
-        notes=[printable(note) for note in record["notes"]],
+        title=visible(record["title"]),
+        claim=visible(record["claim"]),
+        notes=[visible(note) for note in record["notes"]],
         smoke=record["scale"] == "smoke",
         fields=record["fields"],
         initialisations=record["initialisations"],
@@ -143,7 +144,7 @@ def _block(record: Mapping[str, Any], anchor: str) -> Shown:
         figures=[
             _figure(figure, f"{anchor}-{k}", marks) for k, figure in enumerate(record["figures"], 1)
         ],
-        sources=[(mark, printable(source)) for source, mark in marks.items()],
+        sources=[(mark, visible(source)) for source, mark in marks.items()],
         tables=[_table(record["name"], *named) for named in record["tables"].items()],
         calls=[_call(call) for call in record["calls"]],
     )
@@ -155,36 +156,36 @@ def _figure(figure: Mapping[str, Any], anchor: str, marks: Mapping[str, str]) ->
     percentile, source = figure["percentile"], figure["interval_source"]
     return ShownFigure(
         anchor=anchor,
-        label=printable(figure["label"]),
-        where=printable(figure["where"]),
+        label=visible(figure["label"]),
+        where=visible(figure["where"]),
         headline=bool(figure["headline"]),
-        printed=printable(figure["printed"]),
+        printed=visible(figure["printed"]),
         printed_interval=_brackets(figure["printed_interval"]),
-        ours=printable(figure["ours_text"]) if known else "no value",
+        ours=visible(figure["ours_text"]) if known else "no value",
         interval=_brackets(figure["interval_text"]),
-        source=printable(source),
+        source=visible(source),
         mark=marks.get(source, ""),
-        mean=printable(figure["mean_text"]) if several else "",
+        mean=visible(figure["mean_text"]) if several else "",
         spread=_brackets([figure["lowest_text"], figure["highest_text"]]) if several else "",
         percentile="" if percentile is None else f"{percentile:.0f}",
         verdict=figure["verdict"],
-        reason=printable(figure["reason"]),
+        reason=visible(figure["reason"]),
         strip=strip_of(figure),
     )
 
 
 def _brackets(ends: Sequence[str] | None) -> str:
-    return "" if ends is None else f"[{printable(ends[0])}, {printable(ends[1])}]"
+    return "" if ends is None else f"[{visible(ends[0])}, {visible(ends[1])}]"
 
 
 def _table(block: str, name: str, table: Mapping[str, Any]) -> ShownTable:
     rows = table["rows"]
     return ShownTable(
-        printable(name).replace("_", " "),
-        [printable(column).replace("_", " ") for column in table["columns"]],
+        visible(name).replace("_", " "),
+        [visible(column).replace("_", " ") for column in table["columns"]],
         [[_cell(value) for value in row] for row in rows[:MOST_ROWS]],
         len(rows),
-        printable(f"tables/{block}-{name}.csv"),
+        visible(f"tables/{block}-{name}.csv"),
     )
 
 
@@ -195,14 +196,14 @@ def _cell(value: Any) -> tuple[str, bool]:
         return "yes" if value else "no", False
     if isinstance(value, int):
         return number(value, "d"), True
-    return (number(value), True) if isinstance(value, float) else (printable(value), False)
+    return (number(value), True) if isinstance(value, float) else (visible(value), False)
 
 
 def _call(call: Mapping[str, Any]) -> ShownCall:
     return ShownCall(
-        command=printable(call["command"]),
-        device=printable(call["device"]),
-        versions=", ".join(printable(f"{n} {v}") for n, v in call["versions"].items()),
+        command=visible(call["command"]),
+        device=visible(call["device"]),
+        versions=", ".join(visible(f"{n} {v}") for n, v in call["versions"].items()),
         trained=call["trained"],
         initialisations=call["initialisations"],
         duration=duration(float(call["seconds"])),

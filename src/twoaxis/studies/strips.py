@@ -10,10 +10,11 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from twoaxis.report.words import number, printable
+from twoaxis.report.words import number
 from twoaxis.studies.drawings.found import ends, printed_ends
 from twoaxis.studies.published import UNREADABLE
 from twoaxis.studies.verdict import ENOUGH
+from twoaxis.text import visible
 
 # In percent of the width: room at both ends, so that no dot is cut.
 MARGIN = 3.0
@@ -86,7 +87,7 @@ def _end(value: float, span: float) -> str:
 def _alt(figure: Mapping[str, Any], values: list[float]) -> str:
     texts = figure["interval_text"]
     interval = f", interval {texts[0]} to {texts[1]}" if texts else ""
-    return printable(
+    return visible(
         f"Published {figure['printed']}; ours {figure['ours_text']}{interval}; "
         f"{len(values)} initialisations from {number(min(values))} to {number(max(values))}."
     )

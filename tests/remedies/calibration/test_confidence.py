@@ -157,22 +157,78 @@ def test_only_tested_values_can_be_asked_about():
             found.contains(value)
 
 
+@pytest.mark.parametrize("bounds", [(0.1, 7.3), (0.3, 2.9), (1.7, 23.0), (0.001, 0.03)])
+def test_an_open_set_holds_both_ends_of_what_was_tested(bounds):
+    known = {"k": ta.Parameter(bounds=bounds)}
+    found = calibrate(
+        Biased(lambda k: np.exp(0 * k)), forward, known, 0.1, candidates=7, replicas=19
+    ).confidence_set(estimate=1.0)
+    assert found.interval == (*bounds, True, True)
+    assert found.contains(bounds[0])
+    assert found.contains(bounds[1])
+
+
+def curved(values, _):
+    """Answer with log g = l + 0.3 sin 3 l: its slope goes from 0.1 to 1.9."""
+    return np.exp(values[:, 0] + 0.3 * np.sin(3 * values[:, 0]))
+
+
+def curved_set(truth, seed, **options):
+    data = np.log(truth) + 0.002 * np.random.default_rng([seed, 8]).standard_normal(1)
+    return confidence_set(
+        curved, lambda h: np.log([h]), {"h": ta.Parameter(bounds=(0.2, 5.0))}, 0.002, data,
+        vectorized=True, seed=[seed, 4], **options,
+    )  # fmt: skip
+
+
+def test_a_bent_answer_with_little_noise_is_covered_by_default():
+    truths = np.exp(np.random.default_rng(3).uniform(np.log(0.3), np.log(3.5), 200))
+    inside = sum(curved_set(truth, k).contains(truth) for k, truth in enumerate(truths))
+    assert inside / len(truths) > 0.9 - 3 * np.sqrt(0.09 / len(truths))
+
+
+def test_refinement_ends_where_edges_stand_still_and_else_is_told():
+    found = curved_set(1.3, 0)
+    assert found.data.attrs["rounds"] > 1
+    coarse = curved_set(1.3, 0, refine=0)
+    told = "farther apart than the set is wide"
+    assert any(told in line for line in coarse.messages)
+    # A straight answer needs one round to see that nothing moves.
+    data = forward(2.3)
+    straight = confidence_set(
+        Biased(DISTORTIONS["shifted"]), forward, LINEAR, 0.3, data, candidates=9, replicas=39
+    )
+    assert straight.data.attrs["rounds"] == 1
+    assert not any(told in line for line in straight.messages)
+
+
+def test_crossings_in_separate_intervals_give_no_corrected_value():
+    # Two truths next to each other: every piece between them holds something of the set.
+    found = calibrate(
+        Biased(lambda k: 1 + (k - 3) ** 2), forward, LINEAR, 0.01, candidates=[1, 2.5, 3.0, 3.5, 5]
+    ).confidence_set(estimate=1.1)
+    assert len(found.intervals) == 2
+    assert found.corrected is None
+    assert "separate parts of the set" in found.correction.status
+
+
 def test_everything_at_once_refines_the_edges_within_the_budget():
     generator = np.random.default_rng(4)
-    data = forward(2.3) + 0.3 * generator.standard_normal(T.size)
+    noise = 0.05  # little against the bend, so that one round does not settle the edges
+    data = forward(2.3) + noise * generator.standard_normal(T.size)
     options = {"candidates": 6, "replicas": 39, "seed": 5}
     distort = DISTORTIONS["bent"]
     pipeline = Biased(distort)
-    found = confidence_set(pipeline, forward, LINEAR, 0.3, data, refine=2, **options)
+    found = confidence_set(pipeline, forward, LINEAR, noise, data, refine=2, **options)
     assert found.estimate == pytest.approx(distort(best(data)))
     # The observed data, the grid in one batch, then a batch for each round.
     assert pipeline.calls[:2] == [1, 6 * 39]
     assert len(pipeline.calls) == 4
     assert found.retrainings == sum(pipeline.calls)
     assert set(found.candidates["round"]) == {0, 1, 2}
-    dense = calibrate(Biased(distort), forward, LINEAR, 0.3, candidates=201, replicas=39, seed=5)
+    dense = calibrate(Biased(distort), forward, LINEAR, noise, candidates=201, replicas=39, seed=5)
     exact = dense.confidence_set(estimate=found.estimate).interval
-    coarse = confidence_set(Biased(distort), forward, LINEAR, 0.3, data, refine=0, **options)
+    coarse = confidence_set(Biased(distort), forward, LINEAR, noise, data, refine=0, **options)
     error, before = (
         abs(one.interval.low - exact.low) + abs(one.interval.high - exact.high)
         for one in (found, coarse)
@@ -180,12 +236,12 @@ def test_everything_at_once_refines_the_edges_within_the_budget():
     assert error < before / 3
     tight = Biased(distort)
     limited = confidence_set(
-        tight, forward, LINEAR, 0.3, data, refine=5, budget=1 + 7 * 39 + 38, **options
+        tight, forward, LINEAR, noise, data, refine=5, budget=1 + 7 * 39 + 38, **options
     )
     assert limited.retrainings == sum(tight.calls) == 1 + 7 * 39
     assert "of 312 allowed" in repr(limited)
     with pytest.raises(ta.InputError, match="a budget of at least 235 runs"):
-        confidence_set(tight, forward, LINEAR, 0.3, data, budget=234, **options)
+        confidence_set(tight, forward, LINEAR, noise, data, budget=234, **options)
 
 
 def test_one_by_one_and_together_give_the_same_set():

@@ -133,6 +133,65 @@ def test_a_hole_between_candidates_counts_as_kept():
     assert np.isnan(found.summary().loc[2.2, "sd_percent"])
 
 
+def test_a_pipeline_that_fails_at_one_end_is_calibrated_at_the_others():
+    def diverges(values, _):
+        if values.mean() < 2.0:
+            raise FloatingPointError("loss is NaN")
+        return values.mean()
+
+    whole = run(lambda values, _: values.mean(), noise=0.01, candidates=17)
+    found = run(diverges, noise=0.01, candidates=17)
+    low = found.candidates < 1.9
+    assert low.sum() > 5  # more than the calls whose failure would be a defect
+    assert np.isnan(found.data["estimate"].values[low]).all()
+    high = found.candidates > 2.1
+    same = found.data["estimate"].values[high] == whole.data["estimate"].values[high]
+    assert same.all()
+    assert "FloatingPointError" in found.messages[0]
+
+
+def test_the_order_of_the_calls_does_not_change_who_gets_which_answer():
+    seen = []
+
+    def alone(values, seed):
+        seen.append(values.mean())
+        return values.mean() + 1e-3 * (seed % 97)
+
+    def together(values, seeds):
+        return values.mean(axis=1) + 1e-3 * (seeds % 97)
+
+    one = run(alone, noise=1e-3, candidates=9)
+    both = run(together, noise=1e-3, candidates=9, vectorized=True)
+    assert one.data["estimate"].values == pytest.approx(both.data["estimate"].values, abs=1e-12)
+    # The first calls reach over all candidates.
+    assert seen[:5] == pytest.approx(one.candidates[::2], abs=0.01)
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_refinement_that_fails_everywhere_keeps_what_was_calibrated(vectorized, raises):
+    grid = np.geomspace(1, 5, 5)
+
+    def pipeline(values, _):
+        means = np.atleast_1d(values.mean(axis=-1))
+        between = (np.abs(means[:, None] - grid) > 0.1).all(axis=1)
+        if raises and between.any():
+            raise FloatingPointError("loss is NaN")
+        found = np.where(between, np.nan, means)
+        return found if vectorized else float(found[0])
+
+    found = confidence_set(
+        pipeline, forward, K, 0.01, estimate=2.3, candidates=5, replicas=19, refine=1,
+        vectorized=vectorized, progress=False,
+    )  # fmt: skip
+    assert found.contains(2.3)
+    table = found.candidates
+    assert (table.loc[table["round"] == 0, "failures"] == 0).all()
+    assert (table.loc[table["round"] == 1, "failures"] == 19).all()
+    assert (table["round"] == 1).sum() > 0
+    assert any("runs of the pipeline failed" in line for line in found.messages)
+
+
 # ------------------------------------------------------------------ input that cannot be used
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from twoaxis import Parameter
 from twoaxis.remedies.calibration.correction import correct
-from twoaxis.remedies.calibration.grid import refined
+from twoaxis.remedies.calibration.grid import candidate_grid, refined, settled
 from twoaxis.remedies.calibration.invert import SetInterval, crossings, intervals, kept_pieces
 
 
@@ -73,15 +73,14 @@ LINEAR = Parameter(bounds=(-10, 10), coordinate="linear", scale=1.0)
 
 def test_the_correction_inverts_the_median():
     q = np.linspace(0, 4, 9)
-    kept = np.ones(8, dtype=bool)
-    found = correct(LINEAR, q, 1.5 * q + 1, 3.0, kept)
+    found = correct(LINEAR, q, 1.5 * q + 1, 3.0, [SetInterval(0.0, 4.0)])
     assert found.value == pytest.approx(2 / 1.5)
     assert found.status == "found"
 
 
 def test_no_crossing_is_told_in_words():
     q = np.linspace(0, 4, 9)
-    found = correct(LINEAR, q, q + 7, 3.0, np.zeros(8, dtype=bool))
+    found = correct(LINEAR, q, q + 7, 3.0, [])
     assert found.value is None
     assert "median answers go from 7 to 11" in found.status
 
@@ -89,13 +88,38 @@ def test_no_crossing_is_told_in_words():
 def test_crossings_in_one_part_are_noise_and_in_several_are_not():
     q = np.arange(6.0)
     curve = np.array([-1.0, 1.0, -1.0, 1.0, 2.0, 2.0])
-    one = correct(LINEAR, q, curve, 0.0, np.array([1, 1, 1, 0, 0], dtype=bool))
+    one = correct(LINEAR, q, curve, 0.0, [SetInterval(0.2, 2.5), SetInterval(3.0, 4.0)])
     assert one.value == 1.5
     assert "3 times between 0.5 and 2.5; the middle one is given" in one.status
-    apart = correct(LINEAR, q, curve, 0.0, np.array([1, 0, 1, 0, 0], dtype=bool))
+    # Something of the set lies in each of the three pieces, but not in one interval.
+    apart = correct(LINEAR, q, curve, 0.0, [SetInterval(0.4, 1.6), SetInterval(2.4, 2.6)])
     assert apart.value is None
     assert apart.crossings == (0.5, 1.5, 2.5)
     assert "separate parts" in apart.status
+
+
+def test_of_an_even_number_of_crossings_none_is_the_middle_one():
+    q = np.arange(5.0)
+    curve = np.array([-1.0, 1.0, 1.0, -1.0, -2.0])
+    found = correct(LINEAR, q, curve, 0.0, [SetInterval(0.0, 4.0)])
+    assert found.crossings == (0.5, 2.5)
+    assert found.value == 1.5
+    assert "the middle between the two inner ones is given" in found.status
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.floats(1e-6, 1e6), st.floats(1.01, 1e4), st.integers(3, 40))
+def test_a_grid_ends_exactly_where_it_was_asked_to(low, ratio, count):
+    high = low * ratio
+    values = candidate_grid(Parameter(bounds=(low, high)), count)
+    assert (values[0], values[-1]) == (low, high)
+    assert (np.diff(values) > 0).all()
+
+
+def test_a_whole_piece_ends_at_its_candidates():
+    q = np.array([1.8, 3.9])
+    assert q[0] + (q[1] - q[0]) != q[1]  # what a rounding would make of it
+    assert intervals(q, q - 5, q + 5, 3.0) == [SetInterval(1.8, 3.9, True, True)]
 
 
 def test_refinement_halves_the_pieces_with_an_edge():
@@ -104,3 +128,14 @@ def test_refinement_halves_the_pieces_with_an_edge():
     # 1.3 lies in piece 1, the edge at node 3 belongs to the piece outside, 4.2 to piece 4.
     assert refined(q, parts, np.array([0.4])).tolist() == [2.5, 1.5, 4.5, 0.5]
     assert refined(q, [SetInterval(0.0, 5.0, True, True)], np.array([])).tolist() == []
+
+
+def test_edges_are_settled_when_they_moved_by_less_than_a_tenth_of_the_width():
+    before = [SetInterval(0.0, 1.0), SetInterval(3.0, 4.0, False, True)]
+    near = [SetInterval(0.15, 1.0), SetInterval(3.0, 4.0, False, True)]
+    assert settled(before, near)
+    assert not settled(before, [SetInterval(0.2, 1.0), SetInterval(3.0, 4.0, False, True)])
+    assert not settled(before, [SetInterval(0.0, 1.0), SetInterval(3.0, 4.0)])
+    assert not settled(before, near[:1])
+    assert settled([], [])
+    assert not settled([], near)

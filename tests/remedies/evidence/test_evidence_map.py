@@ -184,3 +184,44 @@ def test_other_bad_input():
     found = evidence_map(residual, known, ta.views.Pointwise(), points=points, modes=False)
     with pytest.raises(ta.InputError, match="modes=128"):
         found.modes()
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [0, 1] * 100, np.arange(800)])
+def test_labels_of_another_length_are_refused(labels):
+    x = np.linspace(0, 1, 400)
+    with pytest.raises(ta.InputError, match="label each of the 400 residual values"):
+        evidence_map(
+            lambda k: k * np.ones(400) - 1, {"k": ta.Parameter(truth=1.0, bounds=(0.2, 5))},
+            ta.views.Pointwise(), points=x, regions=labels,
+        )  # fmt: skip
+
+
+def test_labels_of_shared_points_are_as_many_as_points_or_values():
+    x = np.linspace(0, 1, 40)
+    shared = ta.FrozenResidual(
+        lambda k: (k * x - 1, k * np.ones(40) - x), {"k": ta.Parameter(truth=1.0, bounds=(0.2, 5))},
+        x, ta.views.Blocks([ta.views.Pointwise(), ta.views.Pointwise()]),
+    )  # fmt: skip
+    halves = (x > 0.5).astype(int)
+    by_point = evidence_map(shared, regions=halves)
+    by_value = evidence_map(shared, regions=np.tile(halves, 2))
+    np.testing.assert_array_equal(by_point.data["change"], by_value.data["change"])
+    with pytest.raises(ta.InputError, match="80 residual values, or each of the 40 points"):
+        evidence_map(shared, regions=halves[:20])
+
+
+def test_the_outline_is_around_the_leading_region_of_the_parameter_drawn():
+    x = np.linspace(0, 1, 400)
+    left, right = (x < 0.5).astype(float), (x >= 0.5).astype(float)
+    bumps = [np.exp(-(((x - middle) / 0.03) ** 2)) for middle in (0.3, 0.9)]
+    known = {name: ta.Parameter(truth=1.0, bounds=(0.2, 5.0)) for name in ("a", "b")}
+    found = evidence_map(
+        lambda a, b: a * left + b * right - 1 - 2 * bumps[0] - bumps[1], known,
+        ta.views.Pointwise(), points=x, regions=5,
+    )  # fmt: skip
+    for name, low in (("a", 0.2), ("b", 0.8)):
+        figure = found.plot(parameter=name)
+        (frame,) = figure.axes[0].patches
+        assert frame.get_x() == pytest.approx(low)
+        assert frame.get_width() == pytest.approx(0.2)
+        plt.close(figure)

@@ -79,3 +79,16 @@ def test_the_mean_error_is_the_fisher_figure_of_resolve():
     np.testing.assert_allclose(
         mean_error_percent(slopes.T @ slopes), found.fisher_error_percent[:, 0], rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e-150])
+def test_a_best_candidate_is_found_among_those_that_add_next_to_nothing(size):
+    """Below 1e-16, rounding may put a leverage under its own gain."""
+    for seed in range(40):
+        slopes, _ = case(seed, points=2, candidates=5, d=1)
+        criterion = Criterion(packed(size * slopes))
+        information = np.full((2, 1, 1), 3.7)
+        place, gain = criterion.best(information, np.ones(5, dtype=bool))
+        gains = criterion.gains(information, np.arange(5))
+        assert gain == pytest.approx(gains.max(), rel=1e-12, abs=0)
+        assert gains[place] == gain

@@ -166,3 +166,14 @@ def test_a_value_at_which_the_model_fails_is_named():
 
     with pytest.raises(ta.InputError, match=r"around rate=0\.2.*too slow"):
         suggest_sites(fragile, RATE, 0.1, 2, at={"rate": (0.2, 2.0)}, points=9)
+
+
+def test_several_points_that_see_nothing_more_still_give_sites():
+    long = np.linspace(0, 50, 500)
+    found = suggest_sites(
+        lambda rate: np.exp(-rate * long), {"rate": ta.Parameter(bounds=(0.2, 5))}, 0.05, 20,
+        at={"rate": (0.5, 2)}, coordinates={"t": long}, spacing=2.4,
+    )  # fmt: skip
+    assert found.sites.size == 20
+    assert np.diff(np.sort(long[found.sites])).min() >= 2.4
+    assert np.isfinite(found.predicted[..., 1:]).all()

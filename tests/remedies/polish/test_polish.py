@@ -1,6 +1,6 @@
 """Polishing against losses whose joint minimum is known, and what is said about it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -292,3 +292,130 @@ def test_a_parameter_whose_place_is_known_cannot_run_away():
     held = Runaway(start)
     held.positions = {"k": 0}
     assert polish(held.frozen(start), held, progress=False).finished["k"] == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("bounds", [(0.001, 0.005), (0.002, 0.05), (0.003, 0.007)])
+@pytest.mark.parametrize("wanted", [1e3, -1e3])
+def test_a_minimum_on_a_bound_can_be_told(bounds, wanted):
+    """exp(log(bound)) may lie a last digit beyond the bound."""
+    found = polish(frozen(lambda k: k * np.ones(30) - wanted, delivered=0.004, bounds=bounds))
+    edge = 10 * bounds[1] if wanted > 0 else bounds[0] / 10
+    assert found.stages[1].values["k"] == pytest.approx(edge, rel=1e-12)
+    assert "no gap to measure" in repr(found)
+
+
+@dataclass
+class Bowl:
+    """The loss ``a (x - 1)^2 / 2 + (y - 2)^2 / 2``, not finite for x above a wall; k = x."""
+
+    start: np.ndarray
+    steep: float = 1000.0
+    wall: float = np.inf
+    names: tuple[str, ...] = ("k",)
+    calls: int = 0
+
+    def value_and_gradient(self, vector):
+        self.calls += 1
+        x, y = vector
+        value = np.nan if x > self.wall else self.steep * (x - 1) ** 2 / 2 + (y - 2) ** 2 / 2
+        return value, np.array([self.steep * (x - 1), y - 2])
+
+    def frozen(self, vector):
+        value = float(vector[0])
+        room = ta.Parameter(bounds=(-9.0, 9.0), coordinate="linear").holding(value)
+        known = replace(room, delivered=value)
+        return ta.FrozenResidual(
+            lambda k: k - 1.0 + 0 * POINTS, {"k": known}, POINTS, ta.views.Pointwise()
+        )
+
+
+@pytest.mark.parametrize("wall", [1.05, 1.5])
+def test_a_step_over_a_wall_does_not_end_the_search(wall):
+    """The first step is of length one, and leads to where the loss is not finite."""
+    start = np.array([0.99, 0.0])
+    own = Bowl(start, wall=wall)
+    found = polish(own.frozen(start), own, progress=False)
+    np.testing.assert_allclose(found.finish.vector, [1.0, 2.0], atol=1e-8)
+    assert found.finish.converged
+    assert own.calls == found.finish.evaluations + 1
+
+
+def test_a_loss_that_ceased_to_fall_has_not_converged():
+    """Beside a large constant the fall is below the last digit, and the search ends content."""
+
+    @dataclass
+    class Lifted(Bowl):
+        def value_and_gradient(self, vector):
+            value, gradient = super().value_and_gradient(vector)
+            return value + 1e20, gradient
+
+    start = np.array([0.99, 0.0])
+    own = Lifted(start, steep=10.0)
+    found = polish(own.frozen(start), own, progress=False)
+    assert found.finish.gradient_after > 0.01
+    assert not found.finish.converged
+    assert "(not converged)" in repr(found)
+
+
+def test_a_gradient_against_a_bound_has_converged():
+    start = np.array([8.0, 0.0])
+    own = Bowl(start, steep=-1.0)
+    own.positions = {"k": 0}
+    found = polish(own.frozen(start), own, progress=False)
+    assert found.finished["k"] == 27.0  # three times as wide: from -27 to 27
+    assert found.finish.gradient_after == pytest.approx(26.0)
+    assert found.finish.converged
+
+
+@dataclass
+class OneOfTwo:
+    """The residual ``FIELD w - k PULL - c CONSTANT``, with c held at its delivered value."""
+
+    start: np.ndarray
+    exact: bool = False
+    held: float = 2.0
+    names: tuple[str, ...] = ("k", "c")
+
+    @property
+    def positions(self):
+        return {"k": self.start.size - 1}
+
+    def value_and_gradient(self, vector):
+        misfit = READ @ vector[:-1] - VALUES
+        r = FIELD @ vector[:-1] - vector[-1] * PULL - self.held * CONSTANT
+        slope = 2 * READ.T @ misfit / 12 + 2 * FIELD.T @ r / 30
+        return misfit @ misfit / 12 + r @ r / 30, np.append(slope, -2 * PULL @ r / 30)
+
+    def frozen(self, vector):
+        known = {
+            name: ta.Parameter(
+                delivered=value, truth=1.0, bounds=(-60.0, 60.0), coordinate="linear", scale=1.0
+            )
+            for name, value in (("k", float(vector[-1])), ("c", self.held))
+        }
+        base = FIELD @ vector[:-1]
+        return ta.FrozenResidual(
+            lambda k, c: base - k * PULL - c * CONSTANT, known, POINTS, ta.views.Pointwise(),
+            jacobian=(lambda **_: -np.column_stack([PULL, CONSTANT])) if self.exact else None,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_parameter_that_the_objective_holds_has_no_gap(exact):
+    own = OneOfTwo(START, exact)
+    found = polish(own.frozen(START), own, progress=False)
+    expected = PULL @ (FIELD @ START[:-1] - 2.0 * CONSTANT) / (PULL @ PULL)
+    assert found.frozen_minimum == {"k": pytest.approx(expected, rel=1e-9)}
+    assert found.gap_before == {"k": pytest.approx(100 * (4.0 - expected), rel=1e-8)}
+    assert abs(found.gap_after["k"]) < 0.01
+    assert found.verdict.startswith("The gap was optimisation")
+    assert list(found.parameters) == ["k"]
+    assert list(found.finish.frozen.parameters) == ["k", "c"]
+
+
+@pytest.mark.parametrize("positions", [{"nu": 0}, {"k": 7}, {"k": 0.5}, [6], None])
+def test_positions_that_cannot_be_used(positions):
+    own = objective()
+    own.positions = positions
+    with pytest.raises(ta.InputError, match="positions from names of parameters"):
+        polish(own.frozen(START), own, progress=False)

@@ -6,6 +6,7 @@ import pytest
 import twoaxis as ta
 from twoaxis.observations import standard_noise
 from twoaxis.remedies.simulated import load_simulated_audit, simulated_audit
+from twoaxis.remedies.simulated.route import judge
 
 T = np.linspace(0.5, 1.5, 8)
 X = np.linspace(0, 1, 12)
@@ -171,6 +172,34 @@ def test_failures_are_left_out_and_told():
     )
     assert found.summary().loc[("k", "delivered"), "replicas"] == 20 - found.failures
     assert len(found.frozen) == 20 - found.failures
+
+
+def test_the_reason_of_a_failure_is_not_that_of_a_field_without_a_score():
+    calls = []
+
+    def mixed(values, seed):
+        calls.append(seed)
+        if len(calls) == 3:
+            raise RuntimeError("diverged")
+        if len(calls) == 2:
+            known = {"k": parameter(delivered=best(values))}
+            return ta.FrozenResidual(lambda k: 1 + 0 * k * X, known, X, view=ta.views.Pointwise())
+        return Pipeline()(values, seed)
+
+    (line,) = (line for line in study(mixed).messages if "failed" in line)
+    assert "1 of 12 runs failed" in line
+    assert "the first: the pipeline raised RuntimeError: diverged" in line
+
+
+def test_a_high_quantile_leaves_out_fits_that_are_missing():
+    tolerance = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0, statistic="p90")
+    data = study(noise=1e-3).data.copy(deep=True)
+    whole = judge(data, tolerance)
+    data["matched_error"][{"replica": 4}] = np.nan
+    assert judge(data, tolerance).attrs["route"] == whole.attrs["route"]
+    assert "nan" not in judge(data, tolerance).attrs["reason"]
+    data["matched_error"][:] = np.nan
+    assert "no resolution given" in judge(data, tolerance).attrs["reason"]
 
 
 def test_a_field_that_does_not_see_the_parameter_leaves_the_route_open():

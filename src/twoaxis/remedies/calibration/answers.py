@@ -86,6 +86,8 @@ def ask(
     vectorized: bool | None = None,
     progress: bool = True,
     title: str = "running the pipeline",
+    order: IntArray | None = None,
+    proven: bool = False,
 ) -> list[Answer]:
     """Run a pipeline on every dataset.
 
@@ -103,17 +105,26 @@ def ask(
         Show a progress bar where datasets go one by one.
     title : str
         What the bar says.
+    order : array of int, shape (m,), optional
+        In which order datasets go where they go one by one: the first calls decide whether the
+        pipeline has a defect, so they should not be all of one kind.
+    proven : bool
+        Whether the pipeline is known to answer: then calls that raise are failures, however many,
+        and not a defect.
 
     Returns
     -------
     list of Answer
+        In the order of `values`.
     """
     together = getattr(pipeline, "vectorized", False) if vectorized is None else vectorized
     if not len(values):
         return []
     if together:
-        return [read_answer(each, parameters) for each in _batch(pipeline, values, seeds)]
-    return list(_one_by_one(pipeline, values, seeds, parameters, progress, title))
+        return _batch(pipeline, values, seeds, parameters, proven)
+    turns = np.arange(len(values)) if order is None else order
+    found = list(_one_by_one(pipeline, values, seeds, turns, parameters, progress, title, proven))
+    return [found[place] for place in np.argsort(turns)]
 
 
 def read_answer(output: Any, parameters: Mapping[str, Parameter]) -> Answer:
@@ -136,44 +147,62 @@ def _one_by_one(
     pipeline: Callable[..., Any],
     values: FloatArray,
     seeds: IntArray,
+    turns: IntArray,
     parameters: Mapping[str, Parameter],
     progress: bool,
     title: str,
+    proven: bool,
 ) -> Iterator[Answer]:
     raised = 0
     with progress_bar(title, len(values), progress) as advance:
-        for number, (row, seed) in enumerate(zip(values, seeds, strict=True)):
+        for number, place in enumerate(turns):
             try:
                 # A pipeline may change what it gets: it gets a copy.
-                output = pipeline(row.copy(), int(seed))
+                output = pipeline(values[place].copy(), int(seeds[place]))
             except Exception as error:  # somebody's training may fail in any way of its own
                 raised += 1
-                if raised == number + 1 == FIRST_CALLS:
+                if not proven and raised == number + 1 == FIRST_CALLS:
                     raise InputError(
                         "a pipeline that answers",
                         f"{type(error).__name__}: {error}, and as much in each of the first "
                         f"{raised} calls",
                         "make such a call by itself, pipeline(values, seed), and correct it",
                     ) from error
-                yield Answer({}, f"the pipeline raised {type(error).__name__}: {error}")
+                yield _raised(error)
             else:
                 yield read_answer(output, parameters)
             advance(1)
 
 
-def _batch(pipeline: Callable[..., Any], values: FloatArray, seeds: IntArray) -> list[Any]:
-    """Return the answers of one call for all datasets, one by one."""
+def _raised(error: Exception) -> Answer:
+    return Answer({}, f"the pipeline raised {type(error).__name__}: {error}")
+
+
+def _batch(
+    pipeline: Callable[..., Any],
+    values: FloatArray,
+    seeds: IntArray,
+    parameters: Mapping[str, Parameter],
+    proven: bool,
+) -> list[Answer]:
+    """Return the answers of one call for all datasets."""
     try:
         output = pipeline(values.copy(), seeds.copy())
     except InputError:
         raise
     except Exception as error:
+        if proven:
+            return [_raised(error)] * len(values)
         raise InputError(
             f"a vectorised pipeline that answers for {len(values)} datasets",
             f"{type(error).__name__}: {error}",
             "return NaN for a dataset that fails, or pass vectorized=False",
         ) from error
-    count = len(values)
+    return [read_answer(each, parameters) for each in _rows(output, len(values))]
+
+
+def _rows(output: Any, count: int) -> list[Any]:
+    """Return what a vectorised pipeline gave, dataset by dataset."""
     if isinstance(output, Mapping):
         columns = {str(name): np.atleast_1d(_array(each)) for name, each in output.items()}
         if all(len(each) == count for each in columns.values()):

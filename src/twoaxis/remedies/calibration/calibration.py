@@ -106,6 +106,10 @@ class Calibration:
     ) -> ConfidenceSet:
         """Return the candidates that could have led to what the pipeline delivered.
 
+        The guarantee holds at the candidates of the calibration. Between them the bounds are
+        interpolated linearly in the coordinate; nothing is refined here, and a message says where
+        candidates are farther apart than the set is wide.
+
         Parameters
         ----------
         data : array, optional

@@ -12,8 +12,8 @@ from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
 from twoaxis.remedies.calibration.calibrate import extended, first_round, prepare
 from twoaxis.remedies.calibration.calibration import Calibration
-from twoaxis.remedies.calibration.grid import refined
-from twoaxis.remedies.calibration.invert import crossings, intervals
+from twoaxis.remedies.calibration.grid import refined, settled
+from twoaxis.remedies.calibration.invert import SetInterval, crossings, intervals
 from twoaxis.remedies.calibration.observing import checked_estimate, delivered_on
 from twoaxis.remedies.calibration.ranks import Statistic, check_level, medians, rank_bounds
 from twoaxis.remedies.calibration.rerun import Rerun
@@ -35,7 +35,7 @@ def confidence_set(
     candidates: int | ArrayLike = 17,
     interval: tuple[float, float] | None = None,
     replicas: int = 59,
-    refine: int = 1,
+    refine: int = 4,
     budget: int | None = None,
     seed: int | Sequence[int] = 0,
     vectorized: bool | None = None,
@@ -48,6 +48,9 @@ def confidence_set(
     set when the delivered value is typical of what the pipeline answers there, by its rank. The
     set then holds the truth with the stated probability, however biased the pipeline is, if the
     simulator and the noise describe the data.
+
+    The guarantee holds at the candidates that were tested. Between them the bounds are
+    interpolated linearly in the coordinate, and refinement puts candidates where that matters.
 
     Parameters
     ----------
@@ -67,7 +70,8 @@ def confidence_set(
         Rank the signed error, with equal tails, or its size. The signed one moves with a bias,
         where the absolute one widens.
     refine : int
-        Rounds in which candidates are added where the edges of the set lie.
+        The most rounds in which candidates are added where the edges of the set lie. They end
+        as soon as a round moves every edge by less than a tenth of the set's width.
     budget : int, optional
         Runs of the pipeline that are allowed. The grid must fit in; refinement stops there.
 
@@ -127,22 +131,33 @@ def _refined(
     rounds: int,
     allowed: float,
 ) -> tuple[Calibration, int]:
-    """Add candidates where the edges lie, while the budget allows; return how many rounds did."""
+    """Add candidates where the edges lie, until they stand still; return how many rounds did."""
+    observed = float(found.parameter.to_coordinate(delivered))
+    parts = _parts(found, observed, level, statistic)
     for number in range(1, rounds + 1):
-        more = _more(found, delivered, level, statistic)
+        more = _more(found, observed, parts)
         room = (allowed - found.retrainings) / found.replicas
         more = more[: int(min(room, len(more)))]
         if not len(more):
             return found, number - 1
         found = extended(found, rerun, more, number)
+        before, parts = parts, _parts(found, observed, level, statistic)
+        if settled(before, parts):
+            return found, number
     return found, rounds
 
 
-def _more(found: Calibration, delivered: float, level: float, statistic: Statistic) -> Any:
+def _parts(
+    found: Calibration, observed: float, level: float, statistic: Statistic
+) -> list[SetInterval]:
+    """Return the intervals of the set so far, in coordinates."""
+    q = found.coordinates
+    return intervals(q, *rank_bounds(found.estimates, q, level, statistic), observed)
+
+
+def _more(found: Calibration, observed: float, parts: list[SetInterval]) -> Any:
     """Return physical values of further candidates."""
     p, q = found.parameter, found.coordinates
-    observed = float(p.to_coordinate(delivered))
-    parts = intervals(q, *rank_bounds(found.estimates, q, level, statistic), observed)
     middle = crossings(q, medians(found.estimates), observed)
     fresh = p.to_value(refined(q, parts, middle[~np.isnan(middle)]))
     # Halving ends where neighbours are one rounding apart.

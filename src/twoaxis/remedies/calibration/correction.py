@@ -7,15 +7,19 @@ that the bias is constant.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.parameters import Parameter
-from twoaxis.remedies.calibration.invert import crossings
+from twoaxis.remedies.calibration.invert import SetInterval, crossings
 
 FloatArray = NDArray[np.float64]
+
+# A crossing on an edge may come out a rounding beside it; a share of the tested range.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ def correct(
     q: FloatArray,
     curve: FloatArray,
     observed: float,
-    kept: NDArray[np.bool_],
+    parts: Sequence[SetInterval],
 ) -> Correction:
     """Solve for the candidate whose median is the observed estimate.
 
@@ -52,22 +56,23 @@ def correct(
     q, curve : array, shape (K,)
         Candidates and the medians there, in coordinates.
     observed : float
-    kept : array of bool, shape (K - 1,)
-        Between which neighbouring candidates there is something of the set.
+    parts : sequence of SetInterval
+        The intervals of the set, in coordinates.
     """
     found = crossings(q, curve, observed)
-    places = np.flatnonzero(~np.isnan(found))
-    values = tuple(float(v) for v in parameter.to_value(found[places]))
+    found = found[~np.isnan(found)]
+    values = tuple(float(v) for v in parameter.to_value(found))
     if not values:
         return Correction(None, _without(parameter, curve, observed), values)
     if len(values) == 1:
         return Correction(values[0], "found", values)
     shown = f"{len(values)} times between {values[0]:.4g} and {values[-1]:.4g}"
-    # Crossings in one run of kept pieces are the noise of one; in several they are candidates.
-    pieces = np.minimum(places, len(kept) - 1)
-    if kept[pieces[0] : pieces[-1] + 1].all():
-        status = f"the median answer takes the delivered value {shown}; the middle one is given"
-        return Correction(values[len(values) // 2], status, values)
+    # Crossings in one interval are the noise of one; in several they are different truths.
+    slack = ROUNDING * float(q[-1] - q[0])
+    if any(part.low - slack <= found[0] and found[-1] <= part.high + slack for part in parts):
+        which = "middle one" if len(values) % 2 else "middle between the two inner ones"
+        status = f"the median answer takes the delivered value {shown}; the {which} is given"
+        return Correction(float(parameter.to_value(np.median(found))), status, values)
     status = (
         f"the median answer takes the delivered value {shown}, in separate parts of the set: there "
         "is no single corrected value"

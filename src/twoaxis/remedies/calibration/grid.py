@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from twoaxis.resolution.design import real_array
 FloatArray = NDArray[np.float64]
 
 LEAST = 3
+# An edge that a round moves by less than this share of the set's width needs no further one.
+STILL = 0.1
 
 
 def candidate_grid(
@@ -38,8 +41,10 @@ def candidate_grid(
         low, high = _checked_interval(parameter, interval)
         first, last = parameter.to_coordinate([low, high])
         spaced = np.linspace(first, last, int(candidates))
-        # Rounding of the exponential must not carry the ends out of the interval.
-        return np.clip(parameter.to_value(spaced), low, high)
+        values = np.clip(parameter.to_value(spaced), low, high)
+        # The exponential of a logarithm may differ in the last bit: the ends are what was asked.
+        values[[0, -1]] = low, high
+        return values
     if interval is not None:
         raise InputError(
             "an interval for a number of candidates",
@@ -78,7 +83,7 @@ def _checked_interval(parameter: Parameter, interval: Any) -> tuple[float, float
     return low, high
 
 
-def refined(q: FloatArray, found: list[SetInterval], middle: FloatArray) -> FloatArray:
+def refined(q: FloatArray, found: Sequence[SetInterval], middle: FloatArray) -> FloatArray:
     """Return new candidates: the middles of the pieces that hold an edge of the set.
 
     Parameters
@@ -95,13 +100,32 @@ def refined(q: FloatArray, found: list[SetInterval], middle: FloatArray) -> Floa
     array
         Coordinates; edges of the set first, so that a budget takes those.
     """
+    crossed = np.clip(np.searchsorted(q, middle, side="right") - 1, 0, len(q) - 2)
+    chosen = list(dict.fromkeys([*edge_pieces(q, found), *crossed.tolist()]))
+    return np.array([0.5 * (q[piece] + q[piece + 1]) for piece in chosen])
+
+
+def edge_pieces(q: FloatArray, found: Sequence[SetInterval]) -> list[int]:
+    """Return which pieces between candidates hold an edge of the set: the lower ends first."""
     lows = [part.low for part in found if not part.open_low]
     highs = [part.high for part in found if not part.open_high]
     # An edge on a candidate belongs to the piece outside it.
-    pieces = [
-        *(np.searchsorted(q, lows, side="left") - 1),
-        *(np.searchsorted(q, highs, side="right") - 1),
-        *(np.searchsorted(q, middle, side="right") - 1),
-    ]
-    chosen = list(dict.fromkeys(int(np.clip(piece, 0, len(q) - 2)) for piece in pieces))
-    return np.array([0.5 * (q[piece] + q[piece + 1]) for piece in chosen])
+    pieces = np.concatenate(
+        [np.searchsorted(q, lows, side="left") - 1, np.searchsorted(q, highs, side="right") - 1]
+    )
+    return [int(piece) for piece in np.clip(pieces, 0, len(q) - 2)]
+
+
+def settled(before: Sequence[SetInterval], after: Sequence[SetInterval]) -> bool:
+    """Return whether no edge moved by more than a share `STILL` of the width of the set.
+
+    >>> settled([SetInterval(0.0, 1.0)], [SetInterval(0.05, 1.0)])
+    True
+    >>> settled([SetInterval(0.0, 1.0)], [SetInterval(0.2, 1.0)])
+    False
+    """
+    if [part[2:] for part in before] != [part[2:] for part in after]:
+        return False
+    ends = np.array([part[:2] for part in after]).reshape(-1, 2)
+    moved = np.abs(ends - np.array([part[:2] for part in before]).reshape(-1, 2))
+    return bool((moved <= STILL * np.diff(ends).sum()).all())

@@ -7,6 +7,9 @@ Bounds :math:`l(q) \le u(q)` are known at the candidates and linear between them
 computed piece by piece between neighbouring candidates, where each inequality cuts off one end. A
 pipeline whose answer is not monotone in the truth may leave several intervals. What reaches the
 first or the last candidate is open there: nothing beyond was tested.
+
+The rank test, and with it the guarantee, holds at the candidates. Between them the bounds are
+interpolated: where they bend over a piece by more than the set is wide, a truth there may be lost.
 """
 
 from __future__ import annotations
@@ -91,7 +94,9 @@ def intervals(
         if np.isnan(first):
             joined = False
             continue
-        low, high = (float(q[j] + share * (q[j + 1] - q[j])) for share in (first, last))
+        # A whole piece ends at its candidates, without a rounding.
+        low = float(q[j] + first * (q[j + 1] - q[j]))
+        high = float(q[j + 1] if last == 1.0 else q[j] + last * (q[j + 1] - q[j]))
         ends = last == 1.0 and j == len(q) - 2
         if joined and first == 0.0:
             found[-1] = found[-1]._replace(high=high, open_high=ends)

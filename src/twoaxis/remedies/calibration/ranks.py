@@ -78,7 +78,9 @@ def tail_count(replicas: int, level: float, statistic: Statistic) -> int:
 
 
 def guaranteed_level(replicas: int, level: float, statistic: Statistic) -> float:
-    """Return the exact probability with which a true candidate is kept, at least `level`.
+    """Return the probability with which a true candidate is kept, at least; never below `level`.
+
+    Exact where answers have a continuous distribution; ties and failures can only raise it.
 
     >>> guaranteed_level(50, 0.9, "signed") > 0.9
     True

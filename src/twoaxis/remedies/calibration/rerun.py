@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
-from twoaxis.remedies.calibration.answers import Answer, ask
+from twoaxis.remedies.calibration.answers import FIRST_CALLS, Answer, ask
 from twoaxis.remedies.calibration.simulation import Simulator
 
 FloatArray = NDArray[np.float64]
@@ -61,8 +61,15 @@ class Rerun:
         """Its name."""
         return next(iter(self.parameters))
 
-    def answers(self, values: FloatArray, seeds: IntArray, title: str) -> list[Answer]:
-        """Run the pipeline on datasets of shape (m, n)."""
+    def answers(
+        self,
+        values: FloatArray,
+        seeds: IntArray,
+        title: str,
+        order: IntArray | None = None,
+        proven: bool = False,
+    ) -> list[Answer]:
+        """Run the pipeline on datasets of shape (m, n); see `ask`."""
         return ask(
             self.pipeline,
             values,
@@ -71,6 +78,8 @@ class Rerun:
             vectorized=self.vectorized,
             progress=self.progress,
             title=title,
+            order=order,
+            proven=proven,
         )
 
     def at(self, candidates: FloatArray, number: int) -> xr.Dataset:
@@ -81,7 +90,8 @@ class Rerun:
         candidates : array, shape (K,)
             Physical values.
         number : int
-            The round: 0 for the grid, then refinements.
+            The round: 0 for the grid, then refinements. A pipeline that fails everywhere on the
+            grid is refused; in a refinement it has answered before, and its failures are counted.
 
         Returns
         -------
@@ -98,8 +108,9 @@ class Rerun:
         seeds = np.tile(self.seeds[1:], int(usable.sum()))
         datasets = values[usable].reshape(len(seeds), values.shape[-1])
         title = f"{usable.sum()} candidates, {replicas} replicas each"
-        found = self.answers(datasets, seeds, title)
-        if found and all(answer.failure for answer in found):
+        order = turns(int(usable.sum()), replicas)
+        found = self.answers(datasets, seeds, title, order, proven=number > 0)
+        if number == 0 and found and all(answer.failure for answer in found):
             raise InputError(
                 "a pipeline that answers on simulated data",
                 f"{len(found)} failures, the first: {found[0].failure}",
@@ -129,6 +140,28 @@ class Rerun:
             },
             {"candidate": candidates, "replica": np.arange(replicas)},
         )
+
+
+def turns(count: int, replicas: int) -> IntArray:
+    """Return the order of the runs: replica by replica, candidates far apart first.
+
+    A pipeline may diverge at one end of the candidates alone. The first calls, whose failure is
+    taken for a defect, therefore reach from one end to the other.
+
+    Parameters
+    ----------
+    count, replicas : int
+        The runs are numbered candidate by candidate.
+
+    Examples
+    --------
+    >>> turns(7, 2).tolist()
+    [0, 2, 6, 8, 12, 4, 10, 1, 3, 7, 9, 13, 5, 11]
+    """
+    spread = np.linspace(0, max(count - 1, 0), min(FIRST_CALLS, count)).astype(np.int64)
+    rest = np.setdiff1d(np.arange(count), spread)
+    candidates = np.concatenate([spread, rest])
+    return np.asarray(candidates * replicas + np.arange(replicas)[:, None]).ravel()
 
 
 def trimmed(data: xr.Dataset) -> tuple[xr.Dataset, list[str]]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from twoaxis.errors import InputError
 from twoaxis.files import write_whole
 from twoaxis.remedies.calibration.correction import Correction, correct
-from twoaxis.remedies.calibration.invert import SetInterval, intervals, kept_pieces
+from twoaxis.remedies.calibration.invert import SetInterval, intervals
 from twoaxis.remedies.calibration.monte_carlo import monte_carlo
 from twoaxis.remedies.calibration.ranks import (
     Statistic,
@@ -71,7 +71,7 @@ class ConfidenceSet:
 
     @property
     def guaranteed_level(self) -> float:
-        """The exact probability with which a true candidate is kept."""
+        """The probability with which a true candidate is kept, at least."""
         return guaranteed_level(self.calibration.replicas, self.level, self.statistic)
 
     @property
@@ -91,13 +91,21 @@ class ConfidenceSet:
         return rank_bounds(known.estimates, known.coordinates, self.level, self.statistic)
 
     @cached_property
+    def parts(self) -> tuple[SetInterval, ...]:
+        """The intervals of the set in coordinates, lowest first."""
+        return tuple(intervals(self.calibration.coordinates, *self.bounds, self.observed))
+
+    @cached_property
     def intervals(self) -> tuple[SetInterval, ...]:
         """The intervals of the set in physical units, lowest first; none where it is empty."""
-        known = self.calibration
-        found = intervals(known.coordinates, *self.bounds, self.observed)
-        ends = known.parameter.to_value
+        known, ends = self.calibration, self.calibration.parameter.to_value
+        # An open end is the outermost candidate itself, without the way there and back.
         return tuple(
-            part._replace(low=float(ends(part.low)), high=float(ends(part.high))) for part in found
+            part._replace(
+                low=float(known.candidates[0] if part.open_low else ends(part.low)),
+                high=float(known.candidates[-1] if part.open_high else ends(part.high)),
+            )
+            for part in self.parts
         )
 
     @property
@@ -128,8 +136,7 @@ class ConfidenceSet:
         """The candidate whose median answer is the delivered value, and how that went."""
         known = self.calibration
         q, curve = known.coordinates, medians(known.estimates)
-        start, stop = kept_pieces(*self.bounds, self.observed)
-        return correct(known.parameter, q, curve, self.observed, ~np.isnan(start + stop))
+        return correct(known.parameter, q, curve, self.observed, self.parts)
 
     @property
     def corrected(self) -> float | None:
@@ -198,7 +205,11 @@ class ConfidenceSet:
                 repr(value),
                 "calibrate over a wider interval to ask about it",
             )
-        return any(part.low <= value <= part.high for part in self.intervals)
+        known = self.calibration
+        # In coordinates, where the edges were found.
+        ends = known.coordinates[[0, -1]]
+        place = float(np.clip(known.parameter.to_coordinate(value), *ends))
+        return any(part.low <= place <= part.high for part in self.parts)
 
     def summary(self) -> pd.DataFrame:
         """Return one row: what was delivered, the corrected value, the set and what it cost."""

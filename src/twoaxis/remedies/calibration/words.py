@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twoaxis.remedies.calibration.grid import edge_pieces
 from twoaxis.remedies.calibration.invert import SetInterval
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def set_messages(found: ConfidenceSet) -> list[str]:
         )
     if found.correction.status != "found":
         told.append(found.correction.status)
+    told.extend(_coarse_edges(found))
     told.extend(_rough_edges(found))
     return told
 
@@ -69,6 +71,20 @@ def _why_empty(found: ConfidenceSet) -> str:
         "returns at every candidate. Test a wider interval; if that does not help, simulator or "
         "noise do not describe these data"
     )
+
+
+def _coarse_edges(found: ConfidenceSet) -> list[str]:
+    known, q = found.calibration, found.calibration.coordinates
+    width = sum(part.high - part.low for part in found.parts)
+    wide = [j for j in edge_pieces(q, found.parts) if q[j + 1] - q[j] > width]
+    if not wide:
+        return []
+    low, high = known.candidates[[wide[0], wide[0] + 1]]
+    return [
+        f"an edge lies between the candidates {low:.5g} and {high:.5g}, which are farther apart "
+        "than the set is wide: there it is interpolated, not tested. More candidates, a narrower "
+        "interval or more rounds of refinement would settle it"
+    ]
 
 
 def _rough_edges(found: ConfidenceSet) -> list[str]:

@@ -63,7 +63,9 @@ def _map(ax: Any, found: Any, name: str, words: str) -> None:
     drawn.set_clim(-limit, limit)
     ax.set_xlim(low[:, 0].min(), high[:, 0].max())
     ax.set_ylim(low[:, 1].min(), high[:, 1].max())
-    _outline(ax, found, low[0], high[0])
+    # Regions are ranked for all parameters together; each has a leading one of its own.
+    first = data.indexes["region"].get_loc(found.leading(name).name)
+    _outline(ax, found, low[first], high[first])
     _colour_bar(ax, drawn, words)
     names = [shortened(axis, 16) for axis in data["axis"].values]
     label(ax, names[0], names[1] if len(names) > 1 else "")
@@ -73,7 +75,7 @@ def _map(ax: Any, found: Any, name: str, words: str) -> None:
 
 
 def _outline(ax: Any, found: Any, low: FloatArray, high: FloatArray) -> None:
-    """Put a line around the region that matters most."""
+    """Put a line around a cell, the one that matters most."""
     from matplotlib.patches import Rectangle
 
     if found.regions.cells:

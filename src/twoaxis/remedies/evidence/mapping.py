@@ -90,7 +90,7 @@ def evidence_map(
     metric = bound_view(frozen, view)
     places = _places(frozen, metric.size)
     axes = _axes(frozen, places.shape[1])
-    divided = regions_of(regions, places, axes)
+    divided = regions_of(regions, places, axes, frozen.size or len(places))
     wanted = modes_wanted(_cheap(metric) if modes is None else modes, metric)
     whole = score(frozen, view=metric, at=at, derivative=derivative, step=step)
     local = linearize(frozen, frozen.coordinates(whole.center.values), derivative, step)

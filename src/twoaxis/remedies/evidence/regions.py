@@ -56,7 +56,7 @@ class Regions:
         return total.reshape(len(self), *values.shape[1:])
 
 
-def regions_of(regions: Any, places: FloatArray, axes: Sequence[str]) -> Regions:
+def regions_of(regions: Any, places: FloatArray, axes: Sequence[str], points: int) -> Regions:
     """Divide residual values at `places` (N, k) into regions.
 
     Parameters
@@ -67,14 +67,16 @@ def regions_of(regions: Any, places: FloatArray, axes: Sequence[str]) -> Regions
     places : array, shape (N, k)
     axes : sequence of str
         Names of the k coordinates.
+    points : int
+        How many points there are: N, or fewer where several equations share them.
     """
     chosen = CELLS if regions is None else regions
     if isinstance(chosen, (bool, np.bool_)) or (np.ndim(chosen) == 0 and not is_whole(chosen)):
-        raise _unusable(repr(chosen), len(places))
+        raise _unusable(repr(chosen), len(places), points)
     found = (
-        _cells(int(chosen), places, axes)
+        _cells(int(chosen), places, axes, points)
         if np.ndim(chosen) == 0
-        else _labelled(np.asarray(chosen), places)
+        else _labelled(np.asarray(chosen), places, points)
     )
     if len(found) < 2:
         raise InputError(
@@ -85,9 +87,9 @@ def regions_of(regions: Any, places: FloatArray, axes: Sequence[str]) -> Regions
     return found
 
 
-def _cells(per_axis: int, places: FloatArray, axes: Sequence[str]) -> Regions:
+def _cells(per_axis: int, places: FloatArray, axes: Sequence[str], points: int) -> Regions:
     if per_axis < 1:
-        raise _unusable(repr(per_axis), len(places))
+        raise _unusable(repr(per_axis), len(places), points)
     unit = unit_coordinates(places)
     number = occupied_cells(unit, [per_axis] * unit.shape[1])
     count = np.bincount(number)
@@ -104,11 +106,12 @@ def _cells(per_axis: int, places: FloatArray, axes: Sequence[str]) -> Regions:
     return Regions(number, _distinct(names), low, high, count, cells=True)
 
 
-def _labelled(labels: NDArray[Any], places: FloatArray) -> Regions:
+def _labelled(labels: NDArray[Any], places: FloatArray, points: int) -> Regions:
     size = len(places)
-    fits = labels.ndim == 1 and labels.size and size % labels.size == 0
+    # Any other length that divides N would repeat along the points, and name no regions.
+    fits = labels.ndim == 1 and labels.size in (size, points)
     if not fits or labels.dtype.kind not in "iubUS":
-        raise _unusable(f"an array of {labels.dtype} with shape {labels.shape}", size)
+        raise _unusable(f"an array of {labels.dtype} with shape {labels.shape}", size, points)
     own, number = np.unique(np.tile(labels, size // labels.size), return_inverse=True)
     number = number.reshape(-1)
     boxes = [(places[number == k].min(axis=0), places[number == k].max(axis=0))
@@ -130,10 +133,11 @@ def _distinct(names: list[str]) -> list[str]:
     return [f"{name} ({k})" for k, name in enumerate(names)]
 
 
-def _unusable(came: str, size: int) -> InputError:
+def _unusable(came: str, size: int, points: int) -> InputError:
+    shared = "" if points == size else f", or each of the {points} points"
     return InputError(
         f"regions as a number of cells an axis, or whole numbers or strings that label each of "
-        f"the {size} residual values",
+        f"the {size} residual values{shared}",
         came,
         "pass regions=8, or an array with a label for each point",
     )

@@ -117,7 +117,8 @@ class Criterion:
         gain = float(self.gains(information, [top])[0])
         if len(self.products) == 1:  # one point: leverage and gain have one order
             return top, gain
-        hopeful = np.flatnonzero(bound >= gain)
+        # Rounding may put the leverage of the top one a last digit below its own gain.
+        hopeful = np.union1d(np.flatnonzero(bound >= gain), [top])
         gains = self.gains(information, hopeful)
         winner = int(np.argmax(gains))
         return int(hopeful[winner]), float(gains[winner])

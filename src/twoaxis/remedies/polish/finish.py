@@ -27,7 +27,12 @@ from scipy.optimize import Bounds, minimize
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.progress import progress_bar
-from twoaxis.remedies.polish.objective import Objective, checked_objective
+from twoaxis.remedies.polish.objective import (
+    Objective,
+    checked_objective,
+    moving_part,
+    places_of,
+)
 from twoaxis.remedies.polish.result import Finish, Polish
 from twoaxis.remedies.polish.stages import stage_of, wider_bounds
 from twoaxis.views import View
@@ -59,7 +64,8 @@ def polish(
         Such as a run. Its parameters have `delivered` values.
     objective : Objective, optional
         The training loss, from `twoaxis.run_objective` or `twoaxis.torch_objective`. Without it
-        only the parameter is moved, with the field held.
+        only the parameter is moved, with the field held. Parameters that it holds fixed have no
+        gap, and are left out of the result.
     view : View, optional
         The training view, where the frozen residual does not carry it.
     tolerance : float
@@ -89,26 +95,26 @@ def polish(
     """
     frozen = _frozen_of(subject)
     _check_options(tolerance, iterations)
-    before = stage_of("delivered", frozen, view, candidates)
     if objective is None:
+        before = stage_of("delivered", frozen, view, candidates)
         return Polish(before=before, tolerance=float(tolerance))
-    start, gradient = checked_objective(objective, frozen)
-    if view is None and frozen.view is None:
-        view = objective.frozen(start).view
+    start, first, gradient = checked_objective(objective, frozen)
+    before = stage_of("delivered", moving_part(objective, frozen), view, candidates)
     box = _box(objective, frozen, start.size)
-    result, evaluations = _minimised(objective, start, box, int(iterations), progress)
+    result, evaluations = _minimised(objective, start, first, box, int(iterations), progress)
     finished = objective.frozen(result.x)
+    moved = moving_part(objective, finished)
     finish = Finish(
-        stage=stage_of("finished", finished, view or frozen.view, candidates),
+        stage=stage_of("finished", moved, view or frozen.view, candidates),
         frozen=finished,
         vector=result.x,
-        loss_before=float(objective.value_and_gradient(start)[0]),
+        loss_before=first,
         loss_after=float(result.fun),
-        gradient_before=gradient,
+        gradient_before=float(np.abs(gradient).max()),
         gradient_after=float(np.abs(result.jac).max()),
         iterations=int(result.nit),
         evaluations=evaluations,
-        converged=bool(result.status == 0),
+        converged=_arrived(result.x, result.jac, box),
     )
     return Polish(before=before, tolerance=float(tolerance), finish=finish)
 
@@ -148,25 +154,45 @@ def _box(objective: Any, frozen: FrozenResidual, size: int) -> Bounds:
     In a log coordinate the loss grows flat towards zero: too long a step would never come back.
     """
     low, high = np.full(size, -np.inf), np.full(size, np.inf)
-    for name, place in dict(getattr(objective, "positions", {})).items():
+    for name, place in places_of(objective).items():
         parameter = frozen.parameters[name]
         low[place], high[place] = parameter.to_coordinate(wider_bounds(parameter))
     return Bounds(low, high)
 
 
+def _arrived(vector: FloatArray, gradient: FloatArray, box: Bounds) -> bool:
+    """Whether the projected gradient, ``x - clip(x - g)``, has vanished.
+
+    The optimiser's own word does not tell: it also stops where the loss has ceased to fall.
+    """
+    projected = vector - np.clip(vector - gradient, box.lb, box.ub)
+    return bool(np.abs(projected).max() <= FLAT_GRADIENT)
+
+
 def _minimised(
-    objective: Objective, start: FloatArray, box: Bounds, iterations: int, progress: bool
+    objective: Objective,
+    start: FloatArray,
+    first: float,
+    box: Bounds,
+    iterations: int,
+    progress: bool,
 ) -> tuple[Any, int]:
-    """Return what L-BFGS found from `start`, and how often the loss was evaluated."""
+    """Return what L-BFGS found from `start`, and how often the loss was evaluated.
+
+    `first` is the loss at `start`.
+    """
     evaluations = 0
+    # Above every loss that has been accepted, as these only fall.
+    refused = first + abs(first) + 1
 
     def loss(vector: FloatArray) -> tuple[float, FloatArray]:
         nonlocal evaluations
         evaluations += 1
         value, gradient = objective.value_and_gradient(vector)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            # Too long a step: the line search comes back from an infinite loss.
-            return np.inf, np.zeros_like(vector)
+            # Too long a step. The line search interpolates, and comes back from a finite loss
+            # alone: an infinite one makes it give up where it stands, and call that convergence.
+            return refused, np.zeros_like(vector)
         return value, gradient
 
     with progress_bar("finishing the training", iterations, progress) as advance:

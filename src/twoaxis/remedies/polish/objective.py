@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
+from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]
 
@@ -20,8 +23,10 @@ class Objective(Protocol):
 
     `twoaxis.run_objective` makes one of a run, `twoaxis.torch_objective` one of a PyTorch model;
     any object with these four members is one. One that also has ``positions``, a mapping from the
-    names of the parameters to their places in the vector, where their coordinates stand, keeps
-    them from running away: they stay between bounds ten times as wide as declared.
+    names of the parameters that it moves to the places of their coordinates in the vector, says
+    two things more. These parameters do not run away: they stay between wider bounds than
+    declared, by a factor of ten on each side in a log coordinate, three times as wide in a linear
+    one. And all others are held as delivered, so that they have no gap.
     """
 
     @property
@@ -43,8 +48,10 @@ class Objective(Protocol):
         ...
 
 
-def checked_objective(objective: Any, frozen: FrozenResidual) -> tuple[FloatArray, float]:
-    """Return the start of an objective and the size of its gradient there, or say what is wrong."""
+def checked_objective(
+    objective: Any, frozen: FrozenResidual
+) -> tuple[FloatArray, float, FloatArray]:
+    """Return the start of an objective, loss and gradient there, or say what is wrong."""
     missing = [
         name for name in ("names", "start", "value_and_gradient", "frozen")
         if not hasattr(objective, name)
@@ -69,10 +76,51 @@ def checked_objective(objective: Any, frozen: FrozenResidual) -> tuple[FloatArra
             f"an array of {start.dtype} with shape {start.shape}",
             "concatenate the weights and the coordinates of the parameters in float64",
         )
-    return start.astype(float), _first_call(objective, start.astype(float), frozen)
+    _check_positions(objective, frozen, start.size)
+    return start.astype(float), *_first_call(objective, start.astype(float), frozen)
 
 
-def _first_call(objective: Any, start: FloatArray, frozen: FrozenResidual) -> float:
+def places_of(objective: Any) -> dict[str, int]:
+    """Return where the coordinates of the moving parameters stand; empty where that is not said."""
+    return dict(getattr(objective, "positions", {}))
+
+
+def moving_part(objective: Any, frozen: FrozenResidual) -> FrozenResidual:
+    """Return a frozen residual as a function of the parameters that an objective moves.
+
+    Only in these is a minimum of the loss stationary; the others are held as delivered.
+    """
+    moving = places_of(objective) or frozen.names
+    held = {name: p.delivered for name, p in frozen.parameters.items() if name not in moving}
+    if not held:
+        return frozen
+    columns = np.flatnonzero([name in moving for name in frozen.names])
+    jacobian = frozen.jacobian
+    return replace(
+        frozen,
+        parameters={name: p for name, p in frozen.parameters.items() if name in moving},
+        residual=partial(frozen.residual, **held),
+        residual_at=frozen.residual_at and partial(frozen.residual_at, **held),
+        jacobian=jacobian and (lambda **values: jacobian(**held, **values)[:, columns]),
+    )
+
+
+def _check_positions(objective: Any, frozen: FrozenResidual, size: int) -> None:
+    given = getattr(objective, "positions", {})
+    if not isinstance(given, Mapping) or not all(
+        name in frozen.parameters and is_whole(place) and 0 <= place < size
+        for name, place in given.items()
+    ):
+        raise InputError(
+            f"positions from names of parameters to places in a vector of {size} entries",
+            repr(given),
+            f"name some of {', '.join(frozen.names)}, or leave positions out",
+        )
+
+
+def _first_call(
+    objective: Any, start: FloatArray, frozen: FrozenResidual
+) -> tuple[float, FloatArray]:
     """Evaluate an objective once, so that what is wrong is said before the work begins."""
     value, gradient = objective.value_and_gradient(start)
     gradient = np.asarray(gradient, dtype=float)
@@ -92,4 +140,4 @@ def _first_call(objective: Any, start: FloatArray, frozen: FrozenResidual) -> fl
                 f"one that starts from {theirs}",
                 "make it of the model and the parameters that were frozen",
             )
-    return float(np.abs(gradient).max())
+    return float(value), gradient

@@ -32,11 +32,12 @@ class Finish:
     loss_before, loss_after : float
         The training loss with its weights held.
     gradient_before, gradient_after : float
-        The largest entry of its gradient.
+        The largest entry of its gradient, by size.
     iterations, evaluations : int
     converged : bool
-        Whether the gradient vanished; False where the iterations were used up, or the line search
-        found no lower loss.
+        Whether the gradient vanished, to 1e-9, but for entries that push a parameter against the
+        bound it stands on. False where the iterations were used up before, or the loss ceased to
+        fall, be it at its last digits.
     """
 
     stage: Stage
@@ -73,7 +74,7 @@ class Polish:
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """The parameters, as they were delivered."""
+        """The parameters, as they were delivered; without those that an objective holds fixed."""
         return self.before.parameters
 
     @property

@@ -87,7 +87,11 @@ class Stage:
     def at_minimum(self) -> Stage:
         """Return the stage with the field held and the parameters at their frozen minimum."""
         wanted = self.preferred or self.values
-        moved = {name: replace(p, delivered=wanted[name]) for name, p in self.parameters.items()}
+        # A minimum on a bound may lie beyond it by a last digit, which exp(log(...)) leaves behind.
+        moved = {
+            name: replace(p.holding(wanted[name]), delivered=wanted[name])
+            for name, p in self.parameters.items()
+        }
         return replace(self, name="frozen minimum", parameters=moved, residual_loss=self.least_loss)
 
 

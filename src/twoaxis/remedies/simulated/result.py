@@ -168,7 +168,9 @@ class SimulatedAudit:
         """What a reader must know before using the numbers, as sentences."""
         told = []
         if self.failures:
-            reasons = [str(s) for s in self.data["status"].values if s != "measured"]
+            # A run with a value may carry a status, too: such as that its field cannot be scored.
+            failed = self.data["delivered"].isnull().any("parameter").values
+            reasons = [str(s) for s in self.data["status"].values[failed]]
             told.append(
                 f"{self.failures} of {self.replicas} runs failed and are left out of the means; "
                 f"the first: {reasons[0]}"

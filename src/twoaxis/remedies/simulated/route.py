@@ -52,7 +52,8 @@ def _measured(data: xr.Dataset, name: str, tolerance: Tolerance | None) -> Measu
     if "matched_error" in data:
         sizes = sizes_percent(data, name, "matched_error")
         p90 = tolerance is not None and tolerance.statistic == "p90"
-        resolution = float(np.quantile(sizes, 0.9)) if p90 else _mean(sizes)
+        known = sizes[~np.isnan(sizes)]
+        resolution = float(np.quantile(known, 0.9)) if p90 and known.size else _mean(known)
     blind = "no simulated field has a displacement"
     return Measured(
         around="truth",
