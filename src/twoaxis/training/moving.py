@@ -45,7 +45,10 @@ def remove(path: Path) -> None:
 
 def put_in_place(whole: Path, target: Path, overwrite: bool) -> None:
     """Give a complete run its name; of two writers one is first, and the other's is dropped."""
-    if not (overwrite and exchange(whole, target)):
+    # A name that is free for the one step may be taken for the other: then the first works.
+    tries = 2 if overwrite else 0
+    done = any(exchange(whole, target) or _takes(whole, target) for _ in range(tries))
+    if not done:
         aside = temporary_directory(target.parent) / target.name if overwrite else None
         try:
             _rename(whole, target, aside)
@@ -56,6 +59,19 @@ def put_in_place(whole: Path, target: Path, overwrite: bool) -> None:
                 with suppress(OSError):
                     aside.parent.rmdir()
     flush_directory(target.parent)
+
+
+def _takes(whole: Path, target: Path) -> bool:
+    """Take a free name, and say whether it was free."""
+    if os.path.lexists(target):
+        return False
+    try:
+        whole.rename(target)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            return False
+        raise
+    return True
 
 
 def exchange(one: Path, other: Path) -> bool:
