@@ -17,7 +17,7 @@ from twoaxis.diagnosis import Audit, load_audit
 from twoaxis.diagnosis.actions import Action
 from twoaxis.errors import InputError
 from twoaxis.files import ensure_writable
-from twoaxis.report.words import number, percent
+from twoaxis.report.words import quantity
 from twoaxis.text import visible
 
 if TYPE_CHECKING:
@@ -133,6 +133,5 @@ def _table(action: Action) -> Table:
     table.add_column()
     table.add_column(justify="right")
     for each in action.numbers:
-        value = percent(each.value) if each.unit == "%" else number(each.value, ".5g")
-        table.add_row(shown(each.label), shown(f"{value} {each.unit if each.unit != '%' else ''}"))
+        table.add_row(shown(each.label), shown(quantity(each.value, each.unit)))
     return table

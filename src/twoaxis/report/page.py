@@ -16,7 +16,7 @@ from twoaxis.report.audited import MISSING, Audited
 from twoaxis.report.pictures import Missing, sections
 from twoaxis.report.tables import coordinate_rows, direction_rows, resimulation_rows
 from twoaxis.report.theme import PALETTE, route_colour
-from twoaxis.report.words import around, number, percent, sentence
+from twoaxis.report.words import around, number, percent, quantity, sentence
 from twoaxis.text import visible
 
 DECLARED = "declared"
@@ -103,20 +103,13 @@ def heading(audited: Audited, advice: str = "") -> dict[str, Any]:
 
 def _action(action: Any) -> dict[str, Any]:
     """Return an action as the page shows it."""
-    rows = [
-        (visible(each.label), percent(each.value) if each.unit == "%" else _with_unit(each))
-        for each in action.numbers
-    ]
+    rows = [(visible(each.label), quantity(each.value, each.unit)) for each in action.numbers]
     return {
         "title": sentence(action.title).rstrip("."),
         "text": sentence(action.text),
         "call": visible(action.call),
         "numbers": rows,
     }
-
-
-def _with_unit(each: Any) -> str:
-    return f"{number(each.value, '.5g')} {visible(each.unit)}".strip()
 
 
 def measured(audited: Audited) -> dict[str, Any]:

@@ -40,6 +40,15 @@ def percent(value: float, sign: str = "") -> str:
     return "–" if math.isnan(value) else f"{number(value, sign + '.3g')}\xa0%"
 
 
+def quantity(value: float, unit: str) -> str:
+    """Return a number with its unit, as the tables of actions show it.
+
+    >>> quantity(0.25, "m"), quantity(2.0, "")
+    ('0.25 m', '2')
+    """
+    return percent(value) if unit == "%" else f"{number(value, '.5g')} {visible(unit)}".strip()
+
+
 def around(kind: str, centers: dict[str, float]) -> str:
     """Say around what an audit is made: a truth, a candidate or a chosen point."""
     values = ", ".join(f"{visible(n)} = {number(value, '.6g')}" for n, value in centers.items())
