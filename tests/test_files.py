@@ -203,6 +203,27 @@ def test_a_directory_that_cannot_be_flushed_is_no_error(tmp_path, monkeypatch):
     assert len(closed) == 1
 
 
+@pytest.mark.parametrize("chance", range(2))
+def test_a_signal_as_soon_as_a_file_is_there_leaves_no_trace(tmp_path, monkeypatch, chance):
+    """The first file that is opened is the probe of the place, the second the file itself."""
+    opened, ordinary = [], os.open
+
+    def interrupted(path, *arguments, **options):
+        handle = ordinary(path, *arguments, **options)
+        if Path(path).parent == tmp_path:
+            opened.append(path)
+            if len(opened) == chance + 1:
+                os.close(handle)
+                raise KeyboardInterrupt
+        return handle
+
+    monkeypatch.setattr(os, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(tmp_path / "a.txt", lambda path: path.write_text("new"))
+    assert len(opened) == chance + 1
+    assert not list(tmp_path.iterdir())
+
+
 def test_threads_that_write_leave_the_mask_of_the_process_alone(tmp_path):
     mask = os.umask(0o027)
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -31,8 +30,11 @@ def ensure_writable(path: str | os.PathLike[str]) -> Path:
                 f"the {kind} {str(path)!r}",
                 "name an ordinary file",
             )
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=TEMPORARY):
-            pass
+        probe = temporary_beside(path)
+        try:
+            _create(probe)
+        finally:
+            probe.unlink(missing_ok=True)
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -98,8 +100,9 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -
     A reader sees the old file or the new one, never a part; a failure leaves no trace.
     """
     path = ensure_writable(path)
-    temporary = _beside(path)
+    temporary = temporary_beside(path)
     try:
+        _create(temporary)
         write(temporary)
         flush_file(temporary)
         if path.exists():  # what is replaced keeps its permissions
@@ -132,16 +135,19 @@ def flush_directory(path: Path) -> None:
         os.close(handle)
 
 
-def _beside(path: Path) -> Path:
-    """Create an empty file of a new name beside `path`, as an ordinary open() would.
+def temporary_beside(path: Path) -> Path:
+    """Return a name that nobody has, in the directory of `path`; nothing is made there yet.
+
+    The name comes first because a signal can end a process as soon as the file is there: only
+    one who knows its name by then can remove it.
+    """
+    return path.with_name(f"{TEMPORARY}{uuid.uuid4().hex}{path.suffix}")
+
+
+def _create(path: Path) -> None:
+    """Create an empty file of a new name, with the permissions of an ordinary open().
 
     tempfile keeps its files to their owner, and asking for the mask of the process changes it
     for a moment, under the feet of other threads.
     """
-    while True:
-        temporary = path.with_name(f"{TEMPORARY}{uuid.uuid4().hex}{path.suffix}")
-        try:
-            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        except FileExistsError:
-            continue
-        return temporary
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))

@@ -811,3 +811,24 @@ def test_readers_beside_a_writer_never_see_a_part(trained, saved):
     at_once(write, read, read)
     seen.add(len(load_run(saved.parent).snapshots))
     assert seen <= {1, len(run.snapshots)}
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_a_signal_as_soon_as_a_directory_is_there_leaves_no_trace(
+    trained, saved, tmp_path, monkeypatch, exchanges
+):
+    """Of a run that is replaced: its own directory, and the one where the old run waits."""
+    before, ordinary, made = contents(tmp_path), os.mkdir, []
+    if not exchanges:
+        monkeypatch.setattr(moving, "exchange", lambda one, other: False)
+
+    def interrupted(path, *arguments, **options):
+        ordinary(path, *arguments, **options)
+        made.append(path)
+        if len(made) == (1 if exchanges else 2):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "mkdir", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_run(trained["rba"][0], tmp_path, overwrite=True)
+    assert contents(tmp_path) == before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,7 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from twoaxis.errors import InputError
-from twoaxis.files import TEMPORARY, ensure_directory, flush_directory, flush_file, write_whole
+from twoaxis.files import (
+    ensure_directory,
+    flush_directory,
+    flush_file,
+    temporary_beside,
+    write_whole,
+)
 from twoaxis.progress import progress_bar
 from twoaxis.runs.checks import COMPLETE, Check, check_manifest, check_run, read_plain
 from twoaxis.runs.contents import LISTING, README, Finding, Place, look_through
@@ -119,8 +124,10 @@ def export(
 
 def _made(places: list[Place], free: Path, progress: bool) -> Export:
     done = Export(free)
-    scratch = Path(tempfile.mkdtemp(dir=ensure_directory(free.parent), prefix=TEMPORARY))
+    ensure_directory(free.parent)
+    scratch = temporary_beside(free)
     try:
+        scratch.mkdir()
         copy = RunStore(scratch / "whole", create=True)
         with progress_bar("Copying runs", len(places), progress) as advance:
             for place in places:

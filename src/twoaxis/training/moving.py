@@ -10,12 +10,11 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import secrets
 import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from twoaxis.files import TEMPORARY, flush_directory
+from twoaxis.files import flush_directory, temporary_beside
 
 # Of renameat2: paths begin in the current directory, and the two names change places.
 AT_CURRENT_DIRECTORY = -100
@@ -25,13 +24,6 @@ EXCHANGE = 2
 def is_own_directory(path: Path) -> bool:
     """Whether a directory lies at this very place, and no link to one."""
     return path.is_dir() and not path.is_symlink()
-
-
-def temporary_directory(home: Path) -> Path:
-    """Make a directory that nobody takes for a run, with the permissions of an ordinary one."""
-    path = home / f"{TEMPORARY}{secrets.token_hex(8)}"
-    path.mkdir()
-    return path
 
 
 def remove(path: Path) -> None:
@@ -49,8 +41,10 @@ def put_in_place(whole: Path, target: Path, overwrite: bool) -> None:
     tries = 2 if overwrite else 0
     done = any(exchange(whole, target) or _takes(whole, target) for _ in range(tries))
     if not done:
-        aside = temporary_directory(target.parent) / target.name if overwrite else None
+        aside = temporary_beside(target) / target.name if overwrite else None
         try:
+            if aside is not None:
+                aside.parent.mkdir()
             _rename(whole, target, aside)
         finally:
             if aside is not None and os.path.lexists(target):

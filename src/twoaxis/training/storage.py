@@ -24,13 +24,12 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from twoaxis.errors import InputError
-from twoaxis.files import flush_directory, flush_file
+from twoaxis.files import flush_directory, flush_file, temporary_beside
 from twoaxis.problems import PROBLEMS, Problem
 from twoaxis.training.moving import (
     is_own_directory,
     put_in_place,
     remove,
-    temporary_directory,
 )
 from twoaxis.training.packing import ARRAYS, FORMAT, VERSION, packed, rebuilt, seal, sha256
 from twoaxis.training.run import Run
@@ -84,8 +83,9 @@ def write_run(run: Run, directory: str | Path, *, overwrite: bool = False) -> Pa
         return target
     _make_directory(target.parent)
     manifest, arrays = packed(run)
-    whole = temporary_directory(target.parent)
+    whole = temporary_beside(target)
     try:
+        whole.mkdir()
         for name, content in ((ARRAYS, arrays), (MANIFEST, manifest)):
             (whole / name).write_bytes(content)
             flush_file(whole / name)
