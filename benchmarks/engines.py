@@ -34,7 +34,7 @@ from twoaxis.runs.engines.dask import Dask
 from twoaxis.runs.engines.engine import Engine
 from twoaxis.runs.engines.in_process import InProcess
 from twoaxis.runs.engines.local import Local
-from twoaxis.runs.sweep import GPU_BATCH
+from twoaxis.runs.execution import GPU_BATCH
 from twoaxis.runs.task import Training, cut, versions
 from twoaxis.training import RunStore, settings_for, specs_for, train_specs
 from twoaxis.training.settings import run_key

@@ -1,64 +1,89 @@
-"""Where should the next six stations stand, when nobody knows the truth?
+"""Where should the next readings be taken, when DeepXDE's answer is all that is known?
 
-A steady plume drifts downwind from a stack. Its spread (the diffusivity) and its source are sought
-from a few stations. An inverse model delivered values; more stations may be built, at least 300 m
-apart and not on the lake.
+A cloud of tracer drifts down a stream and spreads, u_t + v u_x = D u_xx. Sixteen readings were
+taken, and DeepXDE found v and D from them. An audit says what such readings can resolve at all;
+then twenty more are placed, six minutes or 300 m apart at least, and none under the bridge.
 """
 
 import argparse
+import os
 
+os.environ.setdefault("DDE_BACKEND", "pytorch")
+
+import deepxde as dde
 import numpy as np
+import torch
 
 import twoaxis as ta
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--plot", help="write the picture to this file")
-options = parser.parse_args()
+options = argparse.ArgumentParser()
+options.add_argument("--steps", type=int, default=1500, help="training steps")
+options.add_argument("--plot", help="write the picture to this file")
+options.add_argument("--page", default="suggest_sites.html")
+chosen = options.parse_args()
+dde.config.set_random_seed(0)
+torch.set_num_threads(1)  # plenty for a network of this size
 
-x, y = np.meshgrid(np.linspace(0.2, 6, 59), np.linspace(-2, 2, 41))  # kilometres
+# Every place and time at which a reading could be taken: kilometres and hours.
+x, t = (axis.ravel() for axis in np.meshgrid(np.linspace(-1, 2, 61), np.linspace(0, 1, 21)))
+bridge = (x > 0.4) & (x < 0.7)
+noise = 0.02
 
 
-def plume(diffusivity, source):
-    """Return the concentration at every place where a station could stand."""
-    width = 4 * diffusivity * x
-    return source * np.exp(-(y**2) / width) / np.sqrt(np.pi * width)
+def cloud(v, D):
+    """The concentration everywhere: a cloud of width sqrt(0.1) at the start."""
+    spread = 0.1 + 2 * D * t
+    return np.sqrt(0.1 / spread) * np.exp(-((x - v * t) ** 2) / (2 * spread))
 
 
-delivered = {
-    "diffusivity": ta.Parameter(delivered=0.06, bounds=(0.01, 0.5)),
-    "source": ta.Parameter(delivered=1.2, bounds=(0.2, 5.0)),
-}
-noise = 0.05
-lake = (x > 1) & (x < 2.5) & (y > 0.2)
-rules = {
-    "coordinates": {"x": x, "y": y},
-    "spacing": 0.3,
-    "forbidden": lake,
-}
-stations = np.random.default_rng(7).choice(np.flatnonzero(~lake), 8, replace=False)
+generator = np.random.default_rng(1)
+taken = generator.choice(np.flatnonzero(~bridge), 16, replace=False)
+readings = cloud(v=0.5, D=0.05)[taken] + noise * generator.standard_normal(16)
 
-print("What the present stations resolve, around the delivered values")
-now = ta.resolve(
-    plume, delivered, noise, {"8 stations": stations}, replicas=100, starts=1, progress=False
+# The inverse problem, as a user of DeepXDE writes it.
+v, logarithm = dde.Variable(1.0), dde.Variable(-2.0)
+
+
+def equation(xt, u):
+    u_x, u_t = (dde.grad.jacobian(u, xt, j=j) for j in (0, 1))
+    return u_t + v * u_x - torch.exp(logarithm) * dde.grad.hessian(u, xt, i=0, j=0)
+
+
+domain = dde.geometry.GeometryXTime(dde.geometry.Interval(-1, 2), dde.geometry.TimeDomain(0, 1))
+sites = np.stack([x, t], axis=1)[taken]
+observed = dde.icbc.PointSetBC(sites, readings[:, None])
+data = dde.data.TimePDE(domain, equation, [observed], num_domain=300, anchors=sites)
+model = dde.Model(data, dde.nn.FNN([2, 24, 24, 24, 1], "tanh", "Glorot uniform"))
+model.compile(
+    "adam", lr=2e-3, loss_weights=[1, 10], external_trainable_variables=[v, logarithm], verbose=0
 )
-print(now.summary()[["mean", "fisher", "coverage"]].round(2).to_string())
-spread = now.fisher_error_percent.sel(layout="8 stations")
-worst = str(spread.idxmax("parameter").item())
-print(f"{worst}: {ta.needed_observations(float(spread.max()), 5.0, len(stations))}\n")
+model.train(iterations=chosen.steps, verbose=0)
 
-print("Six more, made for the delivered values")
-found = ta.suggest_sites(plume, delivered, noise, 6, present=stations, progress=False, **rules)
-print(found)
-print(found.verify(replicas=100, starts=1, progress=False))
-
-print("\nSix more, made for a factor of two around the delivered values")
-ranges = {"diffusivity": (0.03, 0.12), "source": (0.6, 2.4)}
-robust = ta.suggest_sites(
-    plume, delivered, noise, 6, at=ranges, points=32, present=stations, progress=False, **rules
+# The audit, around what was delivered: no truth is known.
+known = {"v": ta.Parameter(bounds=(0.05, 5.0)), "D": ta.Parameter(bounds=(0.002, 1.0))}
+frozen = ta.from_deepxde(
+    model, known, unknowns={"v": v, "D": logarithm}, transform={"D": torch.exp}, precision="float64"
 )
-print(robust)
-print(f"worst efficiency over the points: {float(robust.efficiency().min()):.2f}")
+resolution = ta.resolve(
+    cloud, frozen.parameters, noise, {"taken": taken}, replicas=100, starts=1, progress=False
+)
+tolerance = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
+audit = ta.audit(frozen, resolution=resolution, data=readings, tolerance=tolerance)
 
-if options.plot:
-    left, _ = robust.plot()
-    left.get_figure().savefig(options.plot, dpi=110)
+# Twenty more readings, good on average over a factor of 1.5 each way: the answer may be wrong.
+values = {name: one.delivered for name, one in frozen.parameters.items()}
+ranges = {name: (value / 1.5, value * 1.5) for name, value in values.items()}
+found = ta.suggest_sites(
+    cloud, frozen.parameters, noise, 20, at=ranges, points=32, present=taken,
+    coordinates={"x": x, "t": t}, spacing=(0.3, 0.1), forbidden=bridge, progress=False,
+)  # fmt: skip
+print(found, "\n")
+verified = found.verify(replicas=100, starts=1, progress=False)
+print(verified, "\n")
+
+plan = ta.remedy(audit, found, verified)
+print(plan)
+plan.to_html(chosen.page)
+if chosen.plot:
+    left, _ = found.plot()
+    left.get_figure().savefig(chosen.plot, dpi=110)

@@ -64,6 +64,24 @@ def test_computed_remedies_join_the_actions_of_their_kind():
     assert audit.actions == list(before.values())  # the audit itself stays as it was
 
 
+def test_refits_at_many_points_are_told_by_their_mean_and_the_worst_one():
+    rate = {"rate": ta.Parameter(truth=1.0, bounds=(0.2, 5.0))}
+    sites = ta.suggest_sites(decay, rate, 0.3, 20, at={"rate": (0.5, 2.0)}, points=5, cells=[2])
+    verified = sites.verify(replicas=30, bank=41)
+    (action,) = [
+        each
+        for each in ta.remedy(audit_of(field(1.3, 1.3), noise=0.3), verified).actions
+        if each.kind == "observations"
+    ]
+    errors = verified.verified
+    worst = float(verified.data["value"].squeeze()[int(np.argmax(errors.values))])
+    found = numbers(action)
+    assert found["rate: verified on average"] == pytest.approx(float(errors.mean()))
+    assert found[f"rate: verified by refits at {worst:.4g}"] == float(errors.max())
+    assert action.text.count("Refits at") == 1
+    assert f"{int(verified.inside.sum())} of 5 predictions lie inside" in action.text
+
+
 def test_the_plan_is_on_the_page_and_in_the_file(tmp_path):
     frozen = field(1.0, 1.3)
     plan = ta.remedy(audit_of(frozen, noise=0.01), ta.polish(frozen))

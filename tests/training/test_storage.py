@@ -815,12 +815,13 @@ def test_readers_beside_a_writer_never_see_a_part(trained, saved):
 
 @pytest.mark.parametrize("exchanges", [True, False])
 def test_a_signal_as_soon_as_a_directory_is_there_leaves_no_trace(
-    trained, saved, tmp_path, monkeypatch, exchanges
+    trained, tmp_path, monkeypatch, exchanges
 ):
     """Of a run that is replaced: its own directory, and the one where the old run waits."""
+    write_run(trained["rba"][0], tmp_path)
     before, ordinary, made = contents(tmp_path), os.mkdir, []
     if not exchanges:
-        monkeypatch.setattr(moving, "exchange", lambda one, other: False)
+        monkeypatch.setattr(moving, "exchange", lambda *_: False)
 
     def interrupted(path, *arguments, **options):
         ordinary(path, *arguments, **options)

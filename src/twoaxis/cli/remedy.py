@@ -48,6 +48,14 @@ def remedy(
             min=0,
         ),
     ] = 0,
+    retrain: Annotated[
+        bool,
+        typer.Option(
+            "--retrain",
+            help="Train again under the best of the other views, as often and once on the real "
+            "data; needs --simulate.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of all simulated noise.", min=0)] = 0,
     target: Annotated[
         Path | None,
@@ -58,9 +66,9 @@ def remedy(
     """Compute what to do about an audit, print it and put it into the page.
 
     Improve observations: sites are suggested and verified. Strengthen residual evidence: regions
-    are left out one by one. Inspect delivery: the training is finished to second order. All of
-    that needs the run of a built-in problem; of an audit of your own, what it says by itself is
-    printed, with the calls for the rest.
+    are left out one by one, and with --simulate other views are ranked. Inspect delivery: the
+    training is finished to second order. All of that needs the run of a built-in problem; of an
+    audit of your own, what it says by itself is printed, with the calls for the rest.
 
     Example: twoaxis remedy audit-burgers
     """
@@ -79,9 +87,16 @@ def remedy(
 
         store = None if not simulate else file.parent / "simulated"
         found = remedy_run(
-            run, found, sites=sites, simulate=simulate, seed=seed, store=store, device=device.value
+            run,
+            found,
+            sites=sites,
+            simulate=simulate,
+            retrain=retrain,
+            seed=seed,
+            store=store,
+            device=device.value,
         )
-    elif simulate or sites:
+    elif simulate or sites or retrain:
         raise InputError(
             "the run of the audit, to suggest sites or to train again",
             f"none in {str(run_directory or file.parent / 'runs')!r}",

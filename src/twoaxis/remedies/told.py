@@ -67,16 +67,25 @@ def _(found: SuggestedSites) -> Action:
 
 @action_of.register
 def _(found: Verification) -> Action:
-    table = found.summary()
     told, numbers = [], []
-    for name, row in table.iterrows():
-        place = "inside" if row["inside"] else "outside"
-        told.append(
-            f"Refits at {name} = {row['value']:.4g} verify {row['verified']:.3g}% "
-            f"({row['low']:.3g} to {row['high']:.3g}); the prediction lies {place}."
-        )
+    for name, rows in found.summary().groupby(level="parameter", sort=False):
+        worst = rows.loc[rows["verified"] == rows["verified"].max()].iloc[0]
+        interval = f"{worst['verified']:.3g}% ({worst['low']:.3g} to {worst['high']:.3g})"
+        if len(rows) == 1:
+            place = "inside" if worst["inside"] else "outside"
+            told.append(
+                f"Refits at {name} = {worst['value']:.4g} verify {interval}; the prediction lies "
+                f"{place}."
+            )
+        else:
+            told.append(
+                f"Refits at {len(rows)} points verify {rows['verified'].mean():.3g}% for {name} on "
+                f"average and {interval} at the worst of them, {name} = {worst['value']:.4g}; "
+                f"{int(rows['inside'].sum())} of {len(rows)} predictions lie inside."
+            )
+            numbers.append(Number(f"{name}: verified on average", rows["verified"].mean(), "%"))
         numbers.append(
-            Number(f"{name}: verified by refits at {row['value']:.4g}", row["verified"], "%")
+            Number(f"{name}: verified by refits at {worst['value']:.4g}", worst["verified"], "%")
         )
     return Action("observations", "Verify the sites", " ".join(told), "", tuple(numbers))
 

@@ -7,7 +7,6 @@ simulator and the noise that belong to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,12 @@ from twoaxis.forward import get_solver
 from twoaxis.observations import Dataset, grid_sites, published_dataset
 from twoaxis.parameters import Parameter
 from twoaxis.problems import Problem
-from twoaxis.progress import progress_bar
-from twoaxis.runs.engines import Engine, Standing, get_engine
-from twoaxis.runs.task import Training, cut, versions
+from twoaxis.runs.engines import Engine, get_engine
+from twoaxis.runs.execution import execute, task_size
+from twoaxis.runs.task import cut
 from twoaxis.training import Run, RunSpec, RunStore, Settings, settings_for, train_specs
 from twoaxis.training.backends import Device
-from twoaxis.training.methods import Method
+from twoaxis.training.methods import Method, get_method
 from twoaxis.training.request import check_specs, starting_values
 from twoaxis.training.settings import run_key
 
@@ -117,6 +116,7 @@ class Pipeline:
         cls,
         run: Run,
         *,
+        method: str | Method | None = None,
         store: str | Path | None = None,
         engine: str | Engine | None = None,
         device: Device = "auto",
@@ -124,10 +124,18 @@ class Pipeline:
         batch: int | None = None,
         progress: bool = True,
     ) -> Pipeline:
-        """Return the pipeline that a run came from: its settings, its sites, its start."""
+        """Return the pipeline that a run came from: its settings, its sites, its start.
+
+        With `method` all of that is trained in another way, such as under another view; the
+        warm-up is then the method's own.
+        """
         made = cls.__new__(cls)
+        settings = run.settings
+        if method is not None:
+            other = get_method(method)
+            settings = replace(settings, method=other, warmup=other.recipe().warmup)
         made._set_up(
-            run.settings,
+            settings,
             run.dataset,
             store=store,
             engine=engine,
@@ -254,39 +262,22 @@ class Pipeline:
         home = RunStore(self.store, create=True)
         home.sweep(list(specs))
         missing = [spec for key, spec in specs.items() if not home.holds(key)]
-        gpu = self.device == "gpu"
-        engine = get_engine(self.engine, workers=self.workers, gpu=gpu)
-        failures = self._execute(home, missing, engine)
+        device: Device = "cpu" if self.device == "auto" else self.device
+        engine = get_engine(self.engine, workers=self.workers, gpu=device == "gpu")
+        tasks = cut(self.settings, missing, task_size(self.batch, device))
+        results = execute(tasks, home, engine, device, self.progress)
+        failures = {
+            key: results[task.number].failure
+            for task in tasks
+            if task.number in results
+            for key in task.keys
+        }
         found: dict[str, Run | FailedRun] = {}
         for key in specs:
             run = home.found(key, self.problem)
-            found[key] = FailedRun(failures.get(key, "not done")) if run is None else run
+            reason = failures.get(key) or "not done"
+            found[key] = FailedRun(reason) if run is None else run
         return found
-
-    def _execute(self, home: RunStore, specs: Sequence[RunSpec], engine: Engine) -> dict[str, str]:
-        """Execute runs as tasks, and return why some of them failed, by key."""
-        device: Device = "cpu" if self.device == "auto" else self.device
-        tasks = cut(self.settings, specs, self.batch or 1)
-        work = Training(str(home.directory), device, versions())
-        failures: dict[str, str] = {}
-        if not tasks:
-            return failures
-        with progress_bar(engine.describe(), len(tasks), self.progress) as advance:
-
-            def report(now: Standing) -> None:
-                advance(0, f"{now.workers} workers, {now.running} running, {now.failed} failed")
-
-            coming: Iterator[Any] = engine.execute(tasks, work, report)
-            try:
-                for result in coming:
-                    if result.failure:
-                        keys = tasks[result.number].keys
-                        failures |= dict.fromkeys(keys, result.failure)
-                    advance(1)
-            finally:
-                # An interrupt may come between two results: workers must not outlive it.
-                getattr(coming, "close", lambda: None)()
-        return failures
 
 
 def _template(problem: Problem, layout: Any) -> Dataset:

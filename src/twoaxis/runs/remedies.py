@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from twoaxis.remedies.evidence import evidence_map
 from twoaxis.remedies.observations import suggest_sites_for_problem
 from twoaxis.remedies.plan import remedy
 from twoaxis.remedies.polish import polish
-from twoaxis.remedies.simulated import simulated_audit
+from twoaxis.remedies.simulated import SimulatedAudit, simulated_audit
 from twoaxis.runs.engines import Engine
+from twoaxis.runs.other_view import rank_other_views, train_under
 from twoaxis.runs.pipeline import Pipeline
 from twoaxis.training import Run
 from twoaxis.training.backends import Device
@@ -38,6 +40,7 @@ def remedy_run(
     sites: int | None = None,
     verify: int = 100,
     simulate: int = 0,
+    retrain: bool = False,
     store: str | Path | None = None,
     engine: str | Engine | None = None,
     device: Device = "auto",
@@ -59,7 +62,10 @@ def remedy_run(
         Noisy replicas to verify the suggested sites with; 0 leaves that out.
     simulate : int
         Retrainings on data simulated at the delivered value; 0 leaves the simulated audit out,
-        which is the expensive part.
+        which is the expensive part. Where the route asks for residual evidence, views are ranked
+        on these fields as well.
+    retrain : bool
+        Train the simulated and the real data once more, under the best of the other views.
     store, engine, device
         Of these retrainings, as for `Pipeline`.
     seed : int
@@ -74,6 +80,12 @@ def remedy_run(
     if not isinstance(run, Run):
         raise InputError("a run that twoaxis.train returned", type(run).__name__, "pass runs[0]")
     _check_same(run, audit, view)
+    if retrain and not simulate:
+        raise InputError(
+            "simulated datasets on which the views can be ranked",
+            "retrain=True and simulate=0",
+            "pass simulate=20 as well",
+        )
     wanted = {action.kind for action in audit.actions}
     known = audit.centered_on == "truth"
     frozen = run.frozen if known else without_truth(run.frozen)
@@ -85,9 +97,12 @@ def remedy_run(
     if "delivery" in wanted:
         found.append(polish(frozen, run_objective(run), progress=progress))
     if simulate:
-        pipeline = Pipeline.like(run, store=store, engine=engine, device=device, progress=progress)
-        found.append(
-            simulated_audit(
+        like = partial(
+            Pipeline.like, run, store=store, engine=engine, device=device, progress=progress
+        )
+
+        def simulated_by(pipeline: Pipeline) -> SimulatedAudit:
+            return simulated_audit(
                 pipeline,
                 pipeline.forward,
                 _delivered(run.frozen),
@@ -95,11 +110,18 @@ def remedy_run(
                 replicas=simulate,
                 seed=seed,
                 tolerance=audit.tolerance,
-                view=view,
+                view=view if pipeline.settings is run.settings else None,
                 vectorized_forward=True,
                 progress=progress,
             )
-        )
+
+        simulated = simulated_by(like())
+        found.append(simulated)
+        if retrain or "evidence" in wanted:
+            ranked = rank_other_views(run, simulated)
+            if retrain and ranked.chosen:
+                ranked = train_under(ranked, run, like(method=ranked.chosen), simulated_by)
+            found.append(ranked)
     return remedy(audit, *found)
 
 

@@ -7,7 +7,7 @@ what, how often, stands in a table beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,9 @@ from twoaxis.errors import InputError
 from twoaxis.files import write_whole
 from twoaxis.observations import Dataset
 from twoaxis.problems import Problem
-from twoaxis.progress import progress_bar
-from twoaxis.runs.engines import Engine, Result, Standing, get_engine
-from twoaxis.runs.task import Task, Training, cut, versions
+from twoaxis.runs.engines import Engine, Result, get_engine
+from twoaxis.runs.execution import execute, task_size
+from twoaxis.runs.task import Task, cut
 from twoaxis.training import Runs, RunStore, settings_for, specs_for
 from twoaxis.training.backends import Device, find_gpu
 from twoaxis.training.checkpoint import job_key
@@ -31,9 +31,6 @@ from twoaxis.training.methods import Method
 from twoaxis.training.request import check_specs, ensure_snapshots, snapshot_steps
 from twoaxis.training.run import Run
 from twoaxis.training.store import CHECKPOINTS
-
-# Runs of a task on a GPU, which trains them side by side.
-GPU_BATCH = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,13 +126,11 @@ def sweep(
         raise InputError("at least one run", "no dataset or no seed", "give one of each")
     if device not in ("cpu", "gpu"):
         raise InputError('device "cpu" or "gpu"', repr(device), "choose one of them")
-    size = (GPU_BATCH if device == "gpu" else 1) if batch is None else batch
-    if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < 1:
-        raise InputError("at least one run a task", f"batch={batch!r}", "pass batch=1")
+    size = task_size(batch, device)
     chosen = get_engine(engine, workers=workers, scheduler=scheduler, gpu=device == "gpu")
     if device == "gpu" and engine != "dask":
         find_gpu("gpu")
-    tasks = cut(common, specs, int(size), snapshot_steps(snapshots, common.steps))
+    tasks = cut(common, specs, size, snapshot_steps(snapshots, common.steps))
     keys = tuple(key for task in tasks for key in task.keys)
     if len(set(keys)) < len(keys):
         raise InputError(
@@ -145,39 +140,13 @@ def sweep(
     home.sweep(list(keys))
     rows = {task.number: _rows(task, home) for task in tasks}
     missing = [task for task in tasks if not all(row["stored"] for row in rows[task.number])]
-    results = _execute(missing, home, chosen, device, progress)
+    results = execute(missing, home, chosen, device, progress)
     for task in missing:
         found = results.get(task.number)
         rows[task.number] = _rows(task, home, "" if found is None else found.failure)
     _remove_checkpoints(tasks, home)
     table = pd.DataFrame([row for task in tasks for row in rows[task.number]])
     return Sweep(home, keys, table, _work(tasks, results), common.problem)
-
-
-def _execute(
-    tasks: Sequence[Task], store: RunStore, engine: Engine, device: Device, show: bool
-) -> dict[int, Result]:
-    """Execute tasks, and return what became of them."""
-    work = Training(str(store.directory), device, versions())
-    results: dict[int, Result] = {}
-    if not tasks:
-        return results
-    with progress_bar(engine.describe(), len(tasks), show) as advance:
-
-        def report(now: Standing) -> None:
-            words = f"{now.workers} workers, {now.running} running, {now.failed} failed"
-            advance(0, words)
-
-        coming = engine.execute(tasks, work, report)
-        try:
-            for result in coming:
-                results[result.number] = result
-                advance(1)
-        finally:
-            # An interrupt may come between two results: workers must not outlive it.
-            close: Callable[[], None] = getattr(coming, "close", lambda: None)
-            close()
-    return results
 
 
 def _remove_checkpoints(tasks: Sequence[Task], store: RunStore) -> None:

@@ -54,6 +54,17 @@ def test_every_design_point_is_verified_on_one_bank():
     assert check.interval.dims == ("point", "end")
 
 
+def test_of_many_points_the_mean_and_the_worst_are_shown():
+    found = suggest_sites(decay, RATE, 0.02, 5, at={"rate": (0.5, 2.0)}, points=9)
+    check = found.verify(replicas=20, bank=41, validate=0)
+    shown = repr(check).splitlines()
+    (row,) = (line.split() for line in shown if line.startswith("rate"))
+    worst = float(check.verified.max())
+    assert [row[1], row[6]] == ["9", f"{worst:.4g}"]
+    assert float(row[5]) == pytest.approx(float(check.verified.mean()), rel=1e-3)
+    assert len(check.summary()) == 9
+
+
 def test_another_value_can_be_verified_that_the_design_did_not_know():
     found = suggest_sites(decay, RATE, 0.02, 5, at={"rate": 0.5})
     check = found.verify(replicas=20, at="truth", validate=0)

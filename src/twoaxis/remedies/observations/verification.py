@@ -21,6 +21,8 @@ from twoaxis.remedies.observations.live import Live
 from twoaxis.resolution import Resolution, resolve
 
 IndexArray = NDArray[np.intp]
+# Of more points than this the printed table shows the mean and the worst; summary() has them all.
+SHOWN_POINTS = 8
 
 
 class Verification:
@@ -86,7 +88,23 @@ class Verification:
             f"on {attrs['observations']} sites: {int(inside.sum())} of {inside.size} "
             f"prediction(s) inside the {100 * attrs['level']:g}% interval"
         )
-        return head + "\n" + self.summary().to_string(float_format=lambda v: f"{v:.4g}")
+        table = self.summary() if len(inside) <= SHOWN_POINTS else self._overview()
+        return head + "\n" + table.to_string(float_format=lambda v: f"{v:.4g}")
+
+    def _overview(self) -> pd.DataFrame:
+        """Return a table with a row for each parameter, over all points."""
+        rows = self.summary().groupby(level="parameter", sort=False)
+        return pd.DataFrame(
+            {
+                "points": rows.size(),
+                "from": rows["value"].min(),
+                "to": rows["value"].max(),
+                "predicted": rows["predicted"].mean(),
+                "verified": rows["verified"].mean(),
+                "worst": rows["verified"].max(),
+                "inside": rows["inside"].sum(),
+            }
+        )
 
 
 def verify_layout(
