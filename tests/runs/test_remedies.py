@@ -7,6 +7,7 @@ import pytest
 
 import twoaxis as ta
 from twoaxis.problems import get_problem
+from twoaxis.remedies.simulated import SimulatedAudit
 from twoaxis.runs.other_view import rank_other_views
 
 LIMITS = ta.Tolerance(material=1.0, resolution=1.0, preference=1.0)
@@ -126,7 +127,7 @@ def test_the_best_of_the_other_views_is_trained_on_the_same_data(run, audit, tmp
     assert rows[chosen] - rows["rba"] == {run.dataset.values.tobytes()}
     (real,) = (one for one in by_method[chosen] if one.dataset.values.tobytes() not in rows["rba"])
     assert real.seed == run.seed
-    assert f"on the real data {chosen} delivers {real.delivered['nu']:.5g}" in text
+    assert f"On the real data {chosen} delivers nu = {real.delivered['nu']:.5g}" in text
     # The numbers of the plan are those of the runs.
     (evidence,) = (action for action in plan.actions if action.kind == "evidence")
     told = {each.label: each.value for each in evidence.numbers}
@@ -135,6 +136,37 @@ def test_the_best_of_the_other_views_is_trained_on_the_same_data(run, audit, tmp
         simulations = [one for one in runs if one is not real]
         errors = [np.log(one.delivered["nu"]) - at for one in simulations]
         assert told[f"bias of nu, {name}"] == pytest.approx(np.mean(errors), rel=1e-9)
+        assert f"by {np.mean(np.abs(errors)):.3g}" in evidence.text
+
+
+def shifted(simulated, by):
+    """The same simulations, with every delivered error larger by so much."""
+    size = simulated.data["delivered_error"]
+    return SimulatedAudit(simulated.data.assign(delivered_error=size + np.sign(size) * by))
+
+
+@pytest.mark.parametrize(
+    ("by", "words"),
+    [
+        ([0.1, 0.12, 0.11], "rba is the better one here"),
+        ([-0.1, -0.12, -0.11], "patch is the better one here"),
+        ([0.1, -0.12, 0.01], "not told apart"),
+        ([0.1, np.nan, np.nan], "too few to tell them apart"),
+    ],
+)
+def test_the_two_are_compared_on_the_same_datasets(run, audit, simulated, by, words):
+    large = shifted(simulated, 1.0)
+    found = replace(
+        rank_other_views(run, simulated, ("patch",)),
+        before=large,
+        after=shifted(large, np.array(by)),
+        delivered={"nu": 0.02},
+    )
+    (evidence,) = (a for a in ta.remedy(audit, found).actions if a.kind == "evidence")
+    assert words in evidence.text
+    lost = replace(found, delivered={}, status="it diverged")
+    (evidence,) = (a for a in ta.remedy(audit, lost).actions if a.kind == "evidence")
+    assert "On the real data patch did not finish: it diverged." in evidence.text
 
 
 def test_without_retraining_the_plan_says_how_views_rank(run, audit, simulated):

@@ -121,8 +121,7 @@ def _read(
     delivered = [np.nan if p.delivered is None else p.delivered for p in frozen.parameters.values()]
     unknown = np.full(len(home), np.nan)
     # A minimum on a bound is where the scan was cut off, not what the field prefers.
-    cut = scan.minimum is None or scan.status.startswith("on the")
-    preferred = unknown if cut else coordinates_of(frozen.parameters, scan.minimum or {})
+    preferred = unknown if scan.cut_off else coordinates_of(frozen.parameters, scan.minimum or {})
     reached = coordinates_of(frozen.parameters, dict(zip(frozen.names, delivered, strict=True)))
     return {
         "delivered": np.array(delivered),

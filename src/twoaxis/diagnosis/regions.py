@@ -51,9 +51,10 @@ def strongest_pull(audited: Audited, name: str) -> Region | None:
     digits = np.ceil(np.log10(100 * BOXES / span)).astype(int)
     words = ", ".join(
         f"{visible(axis)} from {number(_rounded(a, d))} to {number(_rounded(b, d))}"
-        for axis, a, b, d in zip(
-            group["axis"].values, start, start + span / BOXES, digits, strict=True
+        for axis, a, b, d, extends in zip(
+            group["axis"].values, start, start + span / BOXES, digits, high > low, strict=True
         )
+        if extends  # along an axis without extent no box lies anywhere
     )
     return Region(words, float(shares[best]))
 

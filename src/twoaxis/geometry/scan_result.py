@@ -56,6 +56,11 @@ class FrozenScan:
     view: str
 
     @property
+    def cut_off(self) -> bool:
+        """Whether the bounds decide: the minimum lies on one of them, or there is none."""
+        return self.minimum is None or self.status.startswith("on the")
+
+    @property
     def displacement(self) -> dict[str, float] | None:
         """Coordinate of the refined minimum minus that of the centre."""
         return self._displacement(self.minimum)

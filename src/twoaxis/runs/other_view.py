@@ -13,15 +13,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from twoaxis.diagnosis.actions import Action, Number
 from twoaxis.errors import InputError
 from twoaxis.remedies.simulated import SimulatedAudit
+from twoaxis.remedies.simulated.route import CLEAR
 from twoaxis.remedies.told import action_of
 from twoaxis.runs.pipeline import Pipeline
 from twoaxis.training import Run
 from twoaxis.training.methods import get_method
 
+FloatArray = NDArray[np.float64]
 # The published methods whose view is known before training; RBA and the selector learn theirs.
 CANDIDATES = ("pcgrad", "patch", "gaussian-64", "gaussian")
 
@@ -160,21 +163,38 @@ def _(found: OtherView) -> Action:
 def _trained(found: OtherView, after: SimulatedAudit) -> str:
     told = ""
     for name in found.before.parameters:
-        before, now = _mean_size(found.before, name), _mean_size(after, name)
-        told += (
-            f" Trained on the same {after.replicas} simulated datasets, {found.chosen} misses "
-            f"{name} by {now:.3g} in its coordinate on average, and {found.own} by {before:.3g}"
-        )
+        sizes = [_sizes(audit, name) for audit in (found.before, after)]
+        both = np.isfinite(sizes).all(axis=0)
+        if both.any():
+            before, now = (float(each[both].mean()) for each in sizes)
+            told += (
+                f" Trained on the same simulated datasets ({both.sum()} of {after.replicas} were "
+                f"finished by both), {found.chosen} misses {name} by {now:.3g} in its coordinate "
+                f"on average, and {found.own} by {before:.3g}: {_verdict(found, *sizes)}."
+            )
         if found.delivered:
-            told += f"; on the real data {found.chosen} delivers {found.delivered[name]:.5g}"
-            told += f" in place of {found.before.delivered[name]:.5g}"
-        told += "."
+            told += (
+                f" On the real data {found.chosen} delivers {name} = {found.delivered[name]:.5g} "
+                f"in place of {found.before.delivered[name]:.5g}."
+            )
     if not found.delivered:
         told += f" On the real data {found.chosen} did not finish: {found.status}."
     return told
 
 
-def _mean_size(simulated: SimulatedAudit, name: str) -> float:
-    """Return the mean size of the delivered error over the replicas that finished."""
-    errors = np.abs(simulated.data["delivered_error"].sel(parameter=name).values)
-    return float(np.nanmean(errors)) if np.isfinite(errors).any() else np.nan
+def _verdict(found: OtherView, before: FloatArray, after: FloatArray) -> str:
+    """Compare the two on the same datasets, by the mean of the differences."""
+    differences = (after - before)[np.isfinite(after - before)]
+    if len(differences) < 2:
+        return "too few to tell them apart"
+    error = differences.std(ddof=1) / np.sqrt(len(differences))
+    if abs(differences.mean()) < CLEAR * error:
+        return "not told apart"
+    better = found.chosen if differences.mean() < 0 else found.own
+    return f"{better} is the better one here"
+
+
+def _sizes(simulated: SimulatedAudit, name: str) -> FloatArray:
+    """Return the size of the delivered error of each replica, NaN where it did not finish."""
+    sizes: FloatArray = np.abs(simulated.data["delivered_error"].sel(parameter=name).values)
+    return sizes

@@ -202,6 +202,21 @@ def test_a_high_quantile_leaves_out_fits_that_are_missing():
     assert "no resolution given" in judge(data, tolerance).attrs["reason"]
 
 
+def test_a_minimum_on_a_bound_is_no_preference():
+    def far(values, _):
+        known = {"k": parameter(delivered=best(values))}
+        return ta.FrozenResidual(
+            lambda k: (1 + X) * (k - 20.0), known, X, view=ta.views.Pointwise()
+        )
+
+    found = study(far, tolerance=TOLERANCE)
+    assert np.isnan(values(found, "preferred_error")).all()
+    assert np.isnan(values(found, "gap")).all()
+    assert np.isfinite(values(found, "delivered_error")).all()
+    assert "on the upper bound of k" in str(found.data["status"].values[0])
+    assert "nan" not in repr(found).split("Route")[1]
+
+
 def test_a_field_that_does_not_see_the_parameter_leaves_the_route_open():
     def blind(values, _):
         known = {"k": parameter(delivered=1.4 * best(values))}

@@ -42,7 +42,7 @@ class Replica:
     training_displacement : dict of str to float
         The same under the view of the training.
     preferred : dict of str to float
-        Minimum of the frozen scan minus the parameter of the simulation.
+        Minimum of the frozen scan minus the parameter of the simulation; NaN on a bound.
     status : str
         "measured", or a sentence.
     """
@@ -76,12 +76,15 @@ def measure_replica(
     displacement = found.displacement
     if not found.identified:
         displacement, status = nothing, found.doubts[0]
+    elif scan.cut_off:
+        status = f"the minimum of the frozen profile: {scan.status}"
     return Replica(
         answer.delivered,
         error,
         displacement,
         own.displacement if own.identified else nothing,
-        nothing if scan.displacement is None else scan.displacement,
+        # A minimum on a bound is where the scan was cut off, not what the field prefers.
+        nothing if scan.cut_off else scan.displacement or nothing,
         status,
     )
 
