@@ -1,5 +1,7 @@
 """What remedies found, in the actions of an audit."""
 
+from html import unescape
+
 import numpy as np
 import pytest
 
@@ -80,6 +82,22 @@ def test_refits_at_many_points_are_told_by_their_mean_and_the_worst_one():
     assert found[f"rate: verified by refits at {worst:.4g}"] == float(errors.max())
     assert action.text.count("Refits at") == 1
     assert f"{int(verified.inside.sum())} of 5 predictions lie inside" in action.text
+
+
+def test_each_remedy_has_a_paragraph_of_its_own(tmp_path):
+    frozen = field(1.3, 1.3)
+    audit = audit_of(frozen, noise=0.01)
+    evidence = ta.evidence_map(frozen, regions=3)
+    (action,) = ta.remedy(audit, evidence).actions
+    (alone,) = audit.actions
+    assert len(action.paragraphs) == 2
+    assert action.paragraphs[0] == alone.text
+    plan = ta.remedy(audit, evidence)
+    page = plan.to_html(tmp_path / "audit.html").read_text(encoding="utf-8")
+    for paragraph in action.paragraphs:
+        assert f"<p>{paragraph}</p>" in unescape(page)
+    begin = " ".join(action.paragraphs[1].split()[:3])
+    assert any(line.startswith(f"  {begin}") for line in repr(plan).splitlines())
 
 
 def test_the_plan_is_on_the_page_and_in_the_file(tmp_path):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -134,7 +135,9 @@ def _print(found: Audit) -> None:
     out.print(f"[bold]Route: {shown(found.route.value)}[/]", highlight=False)
     for action in found.actions:
         out.print(f"\n[bold]{shown(action.title)}[/]", highlight=False)
-        out.print(Text(visible(action.text)), soft_wrap=True)
+        for paragraph in action.paragraphs:
+            # Indented: a line from a file cannot pass for one of the command's own.
+            out.print(Padding(Text(visible(paragraph)), (0, 0, 0, 2), expand=False))
         if action.numbers:
             out.print(_table(action))
         if action.call:

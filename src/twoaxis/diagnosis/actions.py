@@ -56,7 +56,7 @@ class Action:
     title : str
         A few words.
     text : str
-        What it would bring, in sentences.
+        What it would bring, in sentences; each line is a paragraph.
     call : str
         The Python call that computes it for this case, or what was called.
     numbers : tuple of Number
@@ -67,6 +67,11 @@ class Action:
     text: str
     call: str = ""
     numbers: tuple[Number, ...] = ()
+
+    @property
+    def paragraphs(self) -> list[str]:
+        """The text, a paragraph for each remedy that has a say."""
+        return [line for line in self.text.split("\n") if line.strip()]
 
 
 def first_steps(audited: Audited) -> list[Action]:

@@ -45,7 +45,9 @@ def as_text(tree: xr.DataTree, actions: Sequence[Action] = ()) -> str:
             told = f"{one.words} ({one.status}): displacement {one.displacement}; {one.route}"
             lines += _wrapped(told, "  ")
     for action in actions:
-        lines += ["", *_wrapped(f"To do: {action.title}"), *_wrapped(action.text, "  ")]
+        lines += ["", *_wrapped(f"To do: {action.title}")]
+        for paragraph in action.paragraphs:
+            lines += _wrapped(paragraph, "  ")
     messages = audited.messages()
     if messages:
         lines.append("")

@@ -67,7 +67,7 @@ def _joined(first: Action, others: list[Action]) -> Action:
     return Action(
         first.kind,
         first.title,
-        " ".join(each.text for each in every),
+        "\n".join(each.text for each in every),
         calls[0],
         tuple(dict.fromkeys(number for each in every for number in each.numbers)),
     )

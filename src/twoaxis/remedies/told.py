@@ -46,7 +46,7 @@ def _(found: SuggestedSites) -> Action:
     told, numbers = [], []
     for name, row in table.iterrows():
         told.append(
-            f"{len(found.sites)} sites chosen for {name} should bring its mean deviation to "
+            f"{len(found.sites)} suggested sites should bring the mean deviation of {name} to "
             f"{row['predicted']:.3g}%; as many of average information give {row['at_random']:.3g}%."
         )
         numbers += [

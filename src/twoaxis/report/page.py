@@ -106,7 +106,7 @@ def _action(action: Any) -> dict[str, Any]:
     rows = [(visible(each.label), quantity(each.value, each.unit)) for each in action.numbers]
     return {
         "title": sentence(action.title).rstrip("."),
-        "text": sentence(action.text),
+        "paragraphs": [sentence(line) for line in action.paragraphs],
         "call": visible(action.call),
         "numbers": rows,
     }
