@@ -181,6 +181,14 @@ def test_without_retraining_the_plan_says_how_views_rank(run, audit, simulated):
     }
 
 
+def test_without_a_field_nothing_is_ranked(run, audit, simulated):
+    found = rank_other_views(run, SimulatedAudit(simulated.data))
+    assert found.chosen == ""
+    assert not found.displaces_less
+    (evidence,) = (a for a in ta.remedy(audit, found).actions if a.kind == "evidence")
+    assert "None of the other views could be scored" in evidence.text
+
+
 def test_retraining_without_simulations_is_refused(run, audit):
     with pytest.raises(ta.InputError, match="simulated datasets"):
         ta.remedy_run(run, audit, retrain=True, progress=False)

@@ -90,6 +90,9 @@ def rank_other_views(
         raise InputError(
             f"methods other than {own}", ", ".join(methods) or "none", "name at least one"
         )
+    if not simulated.frozen:  # every training diverged
+        unknown = pd.DataFrame({"mean_size": np.nan, "status": "no field"}, index=[own, *views])
+        return OtherView(own, unknown.rename_axis("method"), simulated)
     tables = [simulated.rank_views(views, parameter=name) for name in simulated.parameters]
     ranking = pd.DataFrame(
         {
