@@ -1,7 +1,6 @@
 """``twoaxis audit`` and ``twoaxis report`` as a user meets them: real processes, real files."""
 
 import json
-import os
 import re
 import shutil
 import signal
@@ -10,22 +9,12 @@ import sys
 import time
 
 import pytest
+from command import twoaxis
 from safetensors import safe_open
 
 import twoaxis as ta
 
 SHORT = ["--steps", "12", "--replicas", "6"]
-
-
-def twoaxis(*arguments, cwd=None):
-    return subprocess.run(
-        [sys.executable, "-m", "twoaxis", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        timeout=300,
-        env={**os.environ, "COLUMNS": "100", "MPLBACKEND": "Agg"},
-    )
 
 
 @pytest.fixture(scope="module")

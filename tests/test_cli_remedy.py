@@ -1,24 +1,11 @@
 """``twoaxis remedy`` as a user meets it: real processes, real files."""
 
-import os
 import shutil
-import subprocess
-import sys
 
 import pytest
+from command import twoaxis
 
 import twoaxis as ta
-
-
-def twoaxis(*arguments, cwd=None):
-    return subprocess.run(
-        [sys.executable, "-m", "twoaxis", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        timeout=300,
-        env={**os.environ, "COLUMNS": "100", "MPLBACKEND": "Agg"},
-    )
 
 
 @pytest.fixture(scope="module")

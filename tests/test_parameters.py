@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from twoaxis.errors import InputError
-from twoaxis.parameters import Center, Parameter, center_of, checked_parameters
+from twoaxis.parameters import (
+    Center,
+    Parameter,
+    center_of,
+    checked_parameters,
+    delivered_values,
+)
 
 LOG = Parameter(bounds=(1e-12, 1e12))
 LINEAR = Parameter(bounds=(-1.0, 1.0), coordinate="linear")
@@ -200,3 +206,13 @@ def test_centers_that_cannot_be_used(at, message):
 def test_delivered_center_needs_a_delivered_value():
     with pytest.raises(InputError, match=r"Parameter\(delivered=\.\.\., bounds=\.\.\.\)\.$"):
         center_of({"p": Parameter(bounds=(1, 5), truth=2.0)}, "delivered")
+
+
+def test_delivered_values_are_all_there_or_named():
+    known = {
+        "k": Parameter(bounds=(0.5, 2.0), delivered=1.5),
+        "b": Parameter(bounds=(-1.0, 1.0), coordinate="linear", delivered=0.0),
+    }
+    assert delivered_values(known) == {"k": 1.5, "b": 0.0}
+    with pytest.raises(InputError, match=r"a delivered value for every parameter; got none for c"):
+        delivered_values(known | {"c": Parameter(bounds=(0.5, 2.0))})

@@ -163,6 +163,19 @@ def checked_parameters(parameters: Mapping[str, Parameter]) -> dict[str, Paramet
     return dict(parameters)
 
 
+def delivered_values(parameters: Mapping[str, Parameter]) -> dict[str, float]:
+    """Return what training delivered, by name, or say for which parameter that is not known."""
+    known = {name: p.delivered for name, p in parameters.items() if p.delivered is not None}
+    missing = [name for name in parameters if name not in known]
+    if missing:
+        raise InputError(
+            "a delivered value for every parameter",
+            f"none for {', '.join(missing)}",
+            "add it, as in Parameter(delivered=..., bounds=...)",
+        )
+    return known
+
+
 def coordinate_box(
     parameters: Mapping[str, Parameter],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -9,6 +9,7 @@ import numpy as np
 from twoaxis.report.audited import Audited
 from twoaxis.report.words import number
 from twoaxis.text import visible
+from twoaxis.views.coordinates import occupied_cells, unit_coordinates
 
 # Boxes along each axis: few enough to be named, enough to be somewhere.
 BOXES = 4
@@ -42,11 +43,12 @@ def strongest_pull(audited: Audited, name: str) -> Region | None:
     points = np.asarray(group["points"].values, dtype=float)
     low, high = points.min(axis=0), points.max(axis=0)
     span = np.where(high > low, high - low, 1.0)
-    boxes = np.minimum((BOXES * (points - low) / span).astype(int), BOXES - 1)
-    places, inverse = np.unique(boxes, axis=0, return_inverse=True)
-    shares = np.bincount(inverse.ravel(), pull, len(places)) / total
+    unit = unit_coordinates(points)
+    box = occupied_cells(unit, [BOXES] * unit.shape[1])
+    shares = np.bincount(box, pull) / total
     best = int(np.argmax(shares))
-    start = low + places[best] * span / BOXES
+    inside = unit[np.argmax(box == best)]  # any of its points tells where it lies
+    start = low + np.minimum(np.floor(BOXES * inside), BOXES - 1) * span / BOXES
     # Ends to a hundredth of the box: points are drawn at random, and more digits say nothing.
     digits = np.ceil(np.log10(100 * BOXES / span)).astype(int)
     words = ", ".join(

@@ -9,21 +9,8 @@ import xarray as xr
 
 from twoaxis.diagnosis.result import Audit
 from twoaxis.diagnosis.tree import REQUIRED_GROUPS, SCHEMA, TEXT, TREE, Variable, group_of
-from twoaxis.errors import InputError
 from twoaxis.files import existing_netcdf
-from twoaxis.netcdf import read_netcdf
-
-# What the library for HDF5 and xarray raise on files that are damaged or of another kind.
-UNREADABLE = (
-    ArithmeticError,
-    AttributeError,
-    IndexError,
-    KeyError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
+from twoaxis.netcdf import check_schema, contradiction, read_netcdf, refuse
 
 ATTRIBUTES = {
     "/": ("centered_on", "route", "reason", "view", "training_view", "view_relation"),
@@ -55,23 +42,10 @@ def load_audit(path: str | os.PathLike[str]) -> Audit:
     """
     path = existing_netcdf(path)
     tree = read_netcdf(path, _opened, "Audit.to_netcdf", "write it again")
-    schema = tree.attrs.get("schema")
-    if schema != SCHEMA:
-        raise InputError(
-            f"a file with schema {SCHEMA!r}",
-            f"schema {schema!r} in {str(path)!r}",
-            "load it with the version of twoaxis that wrote it, or make it again",
-        )
-    wrong = _first_fault(tree)
+    again = "load it with the version of twoaxis that wrote it, or make it again"
+    check_schema(tree.attrs, SCHEMA, path, again)
     audit = Audit(tree)
-    if not wrong:
-        wrong = _unusable(audit)
-    if wrong:
-        raise InputError(
-            "a complete file",
-            f"{str(path)!r} with {wrong}",
-            "write it again; the file was changed after it was saved",
-        )
+    refuse(path, _first_fault(tree) or contradiction(lambda: _use(audit)))
     tree.name = "audit"
     return audit
 
@@ -117,11 +91,7 @@ def _variable_fault(data: xr.Dataset, path: str, name: str, known: Variable) -> 
     return ""
 
 
-def _unusable(audit: Audit) -> str:
-    """Try everything that a reader will ask of it."""
-    try:
-        repr(audit), audit._repr_html_(), audit.summary(), audit.directions()
-        repr(audit.score), repr(audit.scan), audit.delivery, audit.resolution, audit.tolerance
-    except UNREADABLE as error:
-        return f"values that contradict each other ({type(error).__name__}: {error})"
-    return ""
+def _use(audit: Audit) -> None:
+    """Do everything that a reader will ask of it."""
+    repr(audit), audit._repr_html_(), audit.summary(), audit.directions()
+    repr(audit.score), repr(audit.scan), audit.delivery, audit.resolution, audit.tolerance

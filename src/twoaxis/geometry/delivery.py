@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from twoaxis.errors import InputError
-from twoaxis.parameters import Parameter, checked_parameters
+from twoaxis.parameters import Parameter, checked_parameters, delivered_values
 
 
 @dataclass(frozen=True)
@@ -89,24 +89,18 @@ def delivery(
                 repr(value),
                 "pass scan.minimum",
             )
-    missing = [name for name, p in checked.items() if p.delivered is None]
-    if missing:
-        raise InputError(
-            "a delivered value for every parameter",
-            f"none for {', '.join(missing)}",
-            "add it, as in Parameter(delivered=..., bounds=...)",
-        )
+    delivered = delivered_values(checked)
     coordinates = {
         name: (
             None if p.truth is None else float(p.to_coordinate(p.truth)),
             float(p.to_coordinate(preferred[name])),
-            float(p.to_coordinate(p.delivered if p.delivered is not None else 0.0)),
+            float(p.to_coordinate(delivered[name])),
         )
         for name, p in checked.items()
     }
     gap = {name: train - prof for name, (_, prof, train) in coordinates.items()}
     percent = {
-        name: float(p.percent(p.delivered or 0.0, preferred[name])) for name, p in checked.items()
+        name: float(p.percent(delivered[name], preferred[name])) for name, p in checked.items()
     }
     if any(truth is None for truth, _, _ in coordinates.values()):
         return Delivery(gap=gap, preference=None, total=None, gap_percent=percent)

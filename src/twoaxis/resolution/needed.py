@@ -15,9 +15,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from twoaxis.errors import InputError
+from twoaxis.views.checks import is_whole
 
 
 @dataclass(frozen=True)
@@ -88,8 +87,7 @@ or 0.299 of the noise
     """
     error = _positive("error_percent", error_percent)
     tolerance = _positive("tolerance_percent", tolerance_percent)
-    whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
-    if not whole or count < 1:
+    if not is_whole(count) or count < 1:
         raise InputError(
             "count as a whole number of at least 1",
             f"count={count!r}",

@@ -33,6 +33,7 @@ from twoaxis.resolution.messages import collect_messages
 from twoaxis.resolution.result import Resolution
 from twoaxis.resolution.sensitivity import Sensitivities, sensitivities
 from twoaxis.resolution.setup import Setup, checked_positions, prepare
+from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]
 Method = Literal["auto", "bank", "direct"]
@@ -192,8 +193,7 @@ def _check_settings(
         ("starts", starts, 1),
         ("validate", validate, 0),
     ):
-        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if not whole or value < least:
+        if not is_whole(value) or value < least:
             raise InputError(
                 f"{name} as a whole number of at least {least}",
                 f"{name}={value!r}",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import xarray as xr
 
 from twoaxis.errors import InputError
 from twoaxis.files import existing_netcdf
-from twoaxis.netcdf import read_netcdf
+from twoaxis.netcdf import check_schema, contradiction, load_dataset, read_netcdf, refuse
 from twoaxis.resolution.assemble import SCHEMA
 from twoaxis.resolution.result import Resolution
 
@@ -37,14 +36,9 @@ ATTRIBUTES = ("centered_on", "messages", "level", "method")
 def load_resolution(path: str | os.PathLike[str]) -> Resolution:
     """Load a `Resolution` from a netCDF file. Nothing in the file is executed."""
     path = existing_netcdf(path)
-    data = read_netcdf(path, _opened, "Resolution.to_netcdf", "write it again")
-    schema = data.attrs.get("schema")
-    if schema != SCHEMA:
-        raise InputError(
-            f"a file with schema {SCHEMA!r}",
-            f"schema {schema!r} in {str(path)!r}",
-            "load it with the version of twoaxis that wrote it, or make it again",
-        )
+    data = read_netcdf(path, load_dataset, "Resolution.to_netcdf", "write it again")
+    again = "load it with the version of twoaxis that wrote it, or make it again"
+    check_schema(data.attrs, SCHEMA, path, again)
     missing = [name for name in REQUIRED if name not in data.variables]
     if missing:
         raise InputError(
@@ -53,19 +47,8 @@ def load_resolution(path: str | os.PathLike[str]) -> Resolution:
             "write it again; the file was changed after it was saved",
         )
     found = Resolution(data)
-    wrong = _first_fault(data) or _unusable(found)
-    if wrong:
-        raise InputError(
-            "a complete file",
-            f"{str(path)!r} with {wrong}",
-            "write it again; the file was changed after it was saved",
-        )
+    refuse(path, _first_fault(data) or contradiction(lambda: _use(found)))
     return found
-
-
-def _opened(path: Path) -> xr.Dataset:
-    with xr.open_dataset(path, engine="h5netcdf") as opened:
-        return opened.load()
 
 
 def _first_fault(data: xr.Dataset) -> str:
@@ -85,13 +68,8 @@ def _first_fault(data: xr.Dataset) -> str:
     return ""
 
 
-def _unusable(found: Resolution) -> str:
-    """Try what a reader will ask of it."""
-    try:
-        repr(found), found._repr_html_(), found.excluded_parameters
-        if "direction_vector" in found.data:
-            found.directions()
-    # Whatever it is that contradictory values lead to.
-    except Exception as error:
-        return f"values that contradict each other ({type(error).__name__}: {error})"
-    return ""
+def _use(found: Resolution) -> None:
+    """Do what a reader will ask of it."""
+    repr(found), found._repr_html_(), found.excluded_parameters
+    if "direction_vector" in found.data:
+        found.directions()

@@ -9,16 +9,17 @@ is trained on the same simulated data, and on the real ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.diagnosis.actions import Action, Number
 from twoaxis.errors import InputError
 from twoaxis.remedies.simulated import SimulatedAudit
 from twoaxis.remedies.simulated.route import CLEAR
+from twoaxis.remedies.simulated.views import displacements
 from twoaxis.remedies.told import action_of
 from twoaxis.runs.pipeline import Pipeline
 from twoaxis.training import Run
@@ -90,22 +91,21 @@ def rank_other_views(
         raise InputError(
             f"methods other than {own}", ", ".join(methods) or "none", "name at least one"
         )
-    if not simulated.frozen:  # every training diverged
-        unknown = pd.DataFrame({"mean_size": np.nan, "status": "no field"}, index=[own, *views])
-        return OtherView(own, unknown.rename_axis("method"), simulated)
-    tables = [simulated.rank_views(views, parameter=name) for name in simulated.parameters]
-    ranking = pd.DataFrame(
-        {
-            "mean_size": sum(table["mean_size"] for table in tables) / len(tables),
-            "status": tables[0]["status"],
-        }
-    )
-    known = np.abs(simulated.data["displacement"].values)
-    size = float(np.nanmean(known)) if np.isfinite(known).any() else np.nan
-    mine = pd.DataFrame({"mean_size": size, "status": "its own view"}, index=[own])
-    ranking = pd.concat([mine, ranking])
+    fields = simulated.frozen
+    rows = {own: (_mean_size(simulated.data["displacement"].values), "its own view")}
+    for name, view in views.items():
+        found, status = displacements(fields, view)
+        sizes = [list(each.values()) for each in found]
+        rows[name] = (_mean_size(sizes), status if fields else "no field")
+    ranking = pd.DataFrame.from_dict(rows, orient="index", columns=["mean_size", "status"])
     ranking = ranking.sort_values("mean_size", na_position="last", kind="stable")
     return OtherView(own, ranking.rename_axis("method"), simulated)
+
+
+def _mean_size(values: ArrayLike) -> float:
+    """Return the mean size of the values that are known; NaN where none is."""
+    sizes = np.abs(np.asarray(values, dtype=float))
+    return float(np.nanmean(sizes)) if np.isfinite(sizes).any() else np.nan
 
 
 def train_under(
@@ -128,7 +128,7 @@ def train_under(
     after = simulate(pipeline)
     again = pipeline(run.dataset.values, run.seed)
     delivered = dict(again.delivered) if again.finished else {}
-    return OtherView(ranked.own, ranked.ranking, ranked.before, after, delivered, again.status)
+    return replace(ranked, after=after, delivered=delivered, status=again.status)
 
 
 @action_of.register

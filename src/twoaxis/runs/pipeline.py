@@ -22,11 +22,12 @@ from twoaxis.problems import Problem
 from twoaxis.runs.engines import Engine, get_engine
 from twoaxis.runs.execution import execute, task_size
 from twoaxis.runs.task import cut
-from twoaxis.training import Run, RunSpec, RunStore, Settings, settings_for, train_specs
+from twoaxis.training import Run, RunSpec, RunStore, settings_for, train_specs
 from twoaxis.training.backends import Device
 from twoaxis.training.methods import Method, get_method
 from twoaxis.training.request import check_specs, starting_values
 from twoaxis.training.settings import run_key
+from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]
 
@@ -100,16 +101,19 @@ class Pipeline:
         progress: bool = True,
         **settings: Any,
     ) -> None:
-        self._set_up(
-            settings_for(problem, method, **settings),
-            layout,
-            store=store,
-            engine=engine,
-            device=device,
-            workers=workers,
-            batch=batch,
-            progress=progress,
-        )
+        self.settings = settings_for(problem, method, **settings)
+        self.template = _template(self.problem, layout)
+        if engine is not None and store is None:
+            raise InputError(
+                "a store for the runs of an engine",
+                f"engine={engine!r} and no store",
+                "pass store=..., or leave the engine out to train in memory",
+            )
+        self.store, self.engine, self.device = store, engine, device
+        self.workers, self.batch, self.progress = workers, batch, progress
+        self._start = starting_values(self.problem, None, None)
+        self._fixed: frozenset[str] = frozenset()
+        self._sites = grid_sites(self.template)
 
     @classmethod
     def like(
@@ -129,14 +133,9 @@ class Pipeline:
         With `method` all of that is trained in another way, such as under another view; the
         warm-up is then the method's own.
         """
-        made = cls.__new__(cls)
-        settings = run.settings
-        if method is not None:
-            other = get_method(method)
-            settings = replace(settings, method=other, warmup=other.recipe().warmup)
-        made._set_up(
-            settings,
-            run.dataset,
+        made = cls(
+            run.problem,
+            layout=run.dataset,
             store=store,
             engine=engine,
             device=device,
@@ -144,34 +143,12 @@ class Pipeline:
             batch=batch,
             progress=progress,
         )
+        made.settings = run.settings
+        if method is not None:
+            other = get_method(method)
+            made.settings = replace(run.settings, method=other, warmup=other.recipe().warmup)
         made._start, made._fixed = dict(run.spec.start), run.spec.fixed
         return made
-
-    def _set_up(
-        self,
-        settings: Settings,
-        layout: int | Dataset,
-        *,
-        store: str | Path | None,
-        engine: str | Engine | None,
-        device: Device,
-        workers: int | None,
-        batch: int | None,
-        progress: bool,
-    ) -> None:
-        self.settings = settings
-        self.template = _template(self.problem, layout)
-        if engine is not None and store is None:
-            raise InputError(
-                "a store for the runs of an engine",
-                f"engine={engine!r} and no store",
-                "pass store=..., or leave the engine out to train in memory",
-            )
-        self.store, self.engine, self.device = store, engine, device
-        self.workers, self.batch, self.progress = workers, batch, progress
-        self._start = starting_values(self.problem, None, None)
-        self._fixed: frozenset[str] = frozenset()
-        self._sites = grid_sites(self.template)
 
     @property
     def problem(self) -> Problem:
@@ -282,7 +259,7 @@ class Pipeline:
 
 def _template(problem: Problem, layout: Any) -> Dataset:
     """Return the dataset whose sites, coordinates and noise are used."""
-    if isinstance(layout, (int, np.integer)) and not isinstance(layout, bool):
+    if is_whole(layout):
         drawn = published_dataset(problem, int(layout))
         return replace(drawn, provenance=f"layout RandomState({int(layout)}); values given")
     if isinstance(layout, Dataset):

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
+from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]
 Layers = Sequence[tuple[Any, Any]]
@@ -54,8 +55,7 @@ class Network:
     def __post_init__(self) -> None:
         for name in ("width", "depth"):
             value = getattr(self, name)
-            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-            if not (whole and 1 <= value <= MOST_UNITS):
+            if not (is_whole(value) and 1 <= value <= MOST_UNITS):
                 raise InputError(
                     f"a whole number from 1 to {MOST_UNITS} as {name}",
                     f"{name}={value!r}",

@@ -11,6 +11,7 @@ from twoaxis.errors import InputError
 from twoaxis.observations import Dataset, published_dataset
 from twoaxis.problems import Problem
 from twoaxis.training.settings import RunSpec
+from twoaxis.views.checks import is_whole
 
 if TYPE_CHECKING:
     from twoaxis.training.run import Run
@@ -82,7 +83,7 @@ def chosen_datasets(problem: Problem, datasets: Any) -> list[Dataset]:
 
 
 def _checked_dataset(problem: Problem, dataset: Any) -> Dataset:
-    if isinstance(dataset, (int, np.integer)) and not isinstance(dataset, bool):
+    if is_whole(dataset):
         return published_dataset(problem, int(dataset))
     if not isinstance(dataset, Dataset):
         raise InputError(
@@ -158,7 +159,7 @@ def chosen_seeds(seeds: Any) -> list[int]:
 
 def snapshot_steps(snapshots: Any, steps: int) -> tuple[int, ...]:
     """Return after which steps the field is kept."""
-    if isinstance(snapshots, (int, np.integer)) and not isinstance(snapshots, bool):
+    if is_whole(snapshots):
         if 0 <= snapshots <= steps:
             found = np.linspace(0, steps, int(snapshots) + 1)[1:]
             return tuple(sorted({round(float(step)) for step in found}))

@@ -18,7 +18,7 @@ from twoaxis.problems import EvolutionProblem, Problem
 from twoaxis.training.methods import Method
 from twoaxis.training.methods.stored import StoredMethod
 from twoaxis.training.network import Network, derivative_orders
-from twoaxis.views.checks import is_real
+from twoaxis.views.checks import is_real, is_whole
 
 Conditions = Literal["soft", "exact"]
 Precision = Literal["float32", "float64"]
@@ -215,16 +215,14 @@ def _safe(text: str) -> str:
 
 
 def _check_count(name: str, value: Any, least: int) -> None:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not (whole and least <= value < 2**31):
+    if not (is_whole(value) and least <= value < 2**31):
         raise InputError(
             f"a whole number of at least {least} as {name}", f"{name}={value!r}", f"change {name}"
         )
 
 
 def _check_positive(name: str, value: Any, or_zero: bool = False) -> None:
-    real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not (real and np.isfinite(value) and (value > 0 or (or_zero and value == 0))):
+    if not (is_real(value) and np.isfinite(value) and (value > 0 or (or_zero and value == 0))):
         wanted = "not negative" if or_zero else "positive"
         raise InputError(
             f"a number that is {wanted} as {name}", f"{name}={value!r}", f"mend {name}"

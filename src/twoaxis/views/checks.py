@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,7 +66,7 @@ def checked_weights(name: str, weights: ArrayLike) -> FloatArray:
     return array
 
 
-def is_whole(number: Any) -> bool:
+def is_whole(number: Any) -> TypeGuard[int]:
     """Tell whether `number` is an int, NumPy's included; True and False are not."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool)
 

@@ -19,7 +19,7 @@ from twoaxis.adapters.building import as_numpy, as_points, check_callable, forei
 from twoaxis.adapters.pytorch.freeze import from_torch
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
-from twoaxis.parameters import Parameter, checked_parameters, physical_values
+from twoaxis.parameters import Parameter, checked_parameters, delivered_values, physical_values
 from twoaxis.views import View
 
 FloatArray = NDArray[np.float64]
@@ -69,13 +69,7 @@ def torch_objective(
     torch = foreign("torch", "torch", "twoaxis.torch_objective")
     checked = checked_parameters(parameters)
     own = _double_copy(torch, model)
-    missing = [name for name, p in checked.items() if p.delivered is None]
-    if missing:
-        raise InputError(
-            "a delivered value for every parameter",
-            f"none for {', '.join(missing)}",
-            "add it, as in Parameter(delivered=..., bounds=...)",
-        )
+    delivered_values(checked)
     _check_loss(loss, own, checked)
     check_callable(residual, own, checked)
     weights = [each for each in own.parameters() if each.requires_grad]
@@ -122,7 +116,8 @@ class TorchObjective:
     start: FloatArray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        delivered = [float(p.to_coordinate(p.delivered or 0.0)) for p in self.parameters.values()]
+        known = delivered_values(self.parameters)
+        delivered = [float(p.to_coordinate(known[n])) for n, p in self.parameters.items()]
         parts = [as_numpy(each).ravel() for each in self._weights]
         object.__setattr__(self, "start", np.concatenate([*parts, delivered]))
 

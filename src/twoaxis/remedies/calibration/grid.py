@@ -12,6 +12,7 @@ from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
 from twoaxis.remedies.calibration.invert import SetInterval
 from twoaxis.resolution.design import real_array
+from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]
 
@@ -33,7 +34,7 @@ def candidate_grid(
     interval : tuple of float, optional
         Between which values; by default the bounds of the parameter.
     """
-    if isinstance(candidates, (int, np.integer)) and not isinstance(candidates, bool):
+    if is_whole(candidates):
         if candidates < LEAST:
             raise InputError(
                 f"at least {LEAST} candidates", f"candidates={candidates}", "pass candidates=17"

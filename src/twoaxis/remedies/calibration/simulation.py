@@ -19,6 +19,7 @@ from twoaxis.forward import ForwardModel
 from twoaxis.observations import standard_noise
 from twoaxis.parameters import Parameter
 from twoaxis.resolution.design import checked_layouts, checked_noise, real_array
+from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -141,8 +142,7 @@ def pipeline_seeds(seed: int | Sequence[int], count: int) -> IntArray:
 def check_seed(seed: Any) -> None:
     """Refuse what is not one whole number or several, none of them negative."""
     given = seed if isinstance(seed, (list, tuple)) else [seed]
-    whole = all(isinstance(s, (int, np.integer)) and not isinstance(s, bool) for s in given)
-    if not (given and whole and all(s >= 0 for s in given)):
+    if not (given and all(is_whole(s) and s >= 0 for s in given)):
         raise InputError(
             "an explicit seed, a whole number from 0 upwards or several",
             f"seed={seed!r}",
@@ -152,8 +152,7 @@ def check_seed(seed: Any) -> None:
 
 def check_count(name: str, value: Any, least: int) -> int:
     """Return a whole number of at least `least`."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < least:
+    if not is_whole(value) or value < least:
         raise InputError(
             f"{name} as a whole number of at least {least}",
             f"{name}={value!r}",

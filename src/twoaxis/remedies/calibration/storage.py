@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
-from twoaxis.errors import InputError
 from twoaxis.files import existing_netcdf
-from twoaxis.netcdf import read_netcdf
+from twoaxis.netcdf import (
+    check_schema,
+    contradiction,
+    layout_fault,
+    load_dataset,
+    read_netcdf,
+    refuse,
+)
+from twoaxis.netcdf.contents import Layout
 from twoaxis.remedies.calibration.calibration import SCHEMA, Calibration
 from twoaxis.remedies.calibration.ranks import check_level
 from twoaxis.remedies.calibration.set_result import OF_SETS, SET_SCHEMA, ConfidenceSet
 
 BOTH = ("candidate", "replica")
-REQUIRED: dict[str, tuple[tuple[str, ...], str]] = {
+REQUIRED: Layout = {
     "candidate": (("candidate",), "iuf"),
     "replica": (("replica",), "iu"),
     "estimate": (BOTH, "f"),
@@ -39,68 +45,40 @@ ATTRIBUTES = (
 
 def load_calibration(path: str | os.PathLike[str]) -> Calibration:
     """Load a `Calibration` from a netCDF file. It holds no pipeline any more."""
-    data, where = _read(path, SCHEMA, "Calibration.to_netcdf", ATTRIBUTES)
+    path = existing_netcdf(path)
+    data = _read(path, SCHEMA, "Calibration.to_netcdf", ATTRIBUTES)
     found = Calibration(data)
 
-    def used() -> None:
+    def use() -> None:
         _check(found)
         repr(found)
 
-    _try(where, used)
+    refuse(path, contradiction(use))
     return found
 
 
 def load_confidence_set(path: str | os.PathLike[str]) -> ConfidenceSet:
     """Load a `ConfidenceSet`, with its calibration, from a netCDF file."""
-    wanted = (*ATTRIBUTES, *OF_SETS)
-    data, where = _read(path, SET_SCHEMA, "ConfidenceSet.to_netcdf", wanted)
+    path = existing_netcdf(path)
+    data = _read(path, SET_SCHEMA, "ConfidenceSet.to_netcdf", (*ATTRIBUTES, *OF_SETS))
     plain = {k: v for k, v in data.attrs.items() if k not in OF_SETS} | {"schema": SCHEMA}
     calibration = Calibration(data.drop_attrs().assign_attrs(plain))
     found = ConfidenceSet(calibration, data)
 
-    def used() -> None:
+    def use() -> None:
         _check(calibration)
         check_level(found.level, found.statistic, calibration.replicas)
         repr(found), found.summary(), found.candidates
 
-    _try(where, used)
+    refuse(path, contradiction(use))
     return found
 
 
-def _read(
-    path: str | os.PathLike[str], schema: str, writer: str, attributes: tuple[str, ...]
-) -> tuple[xr.Dataset, str]:
-    path = existing_netcdf(path)
-    data = read_netcdf(path, _opened, writer, "write it again")
-    came = data.attrs.get("schema")
-    if came != schema:
-        raise InputError(
-            f"a file with schema {schema!r}",
-            f"schema {came!r} in {str(path)!r}",
-            f"load a file that {writer} wrote",
-        )
-    fault = _first_fault(data, attributes)
-    if fault:
-        raise _changed(str(path), fault)
-    return data, str(path)
-
-
-def _opened(path: Path) -> xr.Dataset:
-    with xr.open_dataset(path, engine="h5netcdf") as opened:
-        return opened.load()
-
-
-def _first_fault(data: xr.Dataset, attributes: tuple[str, ...]) -> str:
-    for name in attributes:
-        if name not in data.attrs:
-            return f"no attribute {name}"
-    for name, (dims, kinds) in REQUIRED.items():
-        if name not in data.variables:
-            return f"no {name}"
-        variable = data.variables[name]
-        if variable.dims != dims or not variable.size or variable.dtype.kind not in kinds:
-            return f"{name} of {variable.dtype} with dimensions {variable.dims}"
-    return ""
+def _read(path: Path, schema: str, writer: str, attributes: tuple[str, ...]) -> xr.Dataset:
+    data = read_netcdf(path, load_dataset, writer, "write it again")
+    check_schema(data.attrs, schema, path, f"load a file that {writer} wrote")
+    refuse(path, layout_fault(data, attributes, REQUIRED))
+    return data
 
 
 def _check(found: Calibration) -> None:
@@ -115,21 +93,3 @@ def _check(found: Calibration) -> None:
     known = found.data["estimate"].values
     if not (np.isfinite(coordinates) | np.isnan(known)).all():
         raise ValueError("estimates that are not finite")
-
-
-def _try(where: str, use: Callable[[], None]) -> None:
-    """Try what a reader will ask of it."""
-    try:
-        use()
-    # Whatever it is that contradictory values lead to.
-    except Exception as error:
-        fault = f"values that contradict each other ({type(error).__name__}: {error})"
-        raise _changed(where, fault) from error
-
-
-def _changed(where: str, fault: str) -> InputError:
-    return InputError(
-        "a complete file",
-        f"{where!r} with {fault}",
-        "write it again; the file was changed after it was saved",
-    )

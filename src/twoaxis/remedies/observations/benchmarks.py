@@ -16,6 +16,7 @@ from twoaxis.remedies.observations.live import SiteForward
 from twoaxis.remedies.observations.request import At
 from twoaxis.remedies.observations.result import SuggestedSites
 from twoaxis.remedies.observations.suggest import suggest_sites
+from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -56,7 +57,7 @@ def suggest_sites_for_problem(
     problem = get_problem(problem)
     solver = get_solver(problem)
     every = np.arange(int(np.prod(solver.shape)))
-    if isinstance(present, (int, np.integer)) and not isinstance(present, bool):
+    if is_whole(present):
         present = layout(problem, int(present))
 
     def forward_at(sites: IndexArray) -> SiteForward:

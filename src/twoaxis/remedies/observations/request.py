@@ -20,6 +20,7 @@ from twoaxis.remedies.observations.rules import (
     named_positions,
 )
 from twoaxis.resolution.design import checked_layouts, checked_noise
+from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -101,8 +102,7 @@ def checked_request(
 
 
 def _check_count(name: str, value: Any) -> None:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < 1:
+    if not is_whole(value) or value < 1:
         raise InputError(
             f"{name} as a whole number of at least 1", f"{name}={value!r}", f"pass {name}=10"
         )

@@ -26,6 +26,7 @@ from scipy.optimize import Bounds, minimize
 
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
+from twoaxis.parameters import delivered_values
 from twoaxis.progress import progress_bar
 from twoaxis.remedies.polish.objective import (
     Objective,
@@ -127,13 +128,7 @@ def _frozen_of(subject: Any) -> FrozenResidual:
             type(subject).__name__,
             "pass runs[0], or what twoaxis.from_torch and the other adapters return",
         )
-    missing = [name for name, p in frozen.parameters.items() if p.delivered is None]
-    if missing:
-        raise InputError(
-            "a delivered value for every parameter",
-            f"none for {', '.join(missing)}",
-            "add it, as in Parameter(delivered=..., bounds=...)",
-        )
+    delivered_values(frozen.parameters)
     return frozen
 
 

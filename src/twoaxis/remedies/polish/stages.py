@@ -16,7 +16,7 @@ from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, bound_view
 from twoaxis.geometry import FrozenScan, delivery, frozen_scan
 from twoaxis.geometry.profile import INTERIOR
-from twoaxis.parameters import Parameter
+from twoaxis.parameters import Parameter, delivered_values
 from twoaxis.views import View
 
 FloatArray = NDArray[np.float64]
@@ -58,7 +58,7 @@ class Stage:
     @property
     def values(self) -> dict[str, float]:
         """The parameters of this state."""
-        return {name: float(p.delivered or 0.0) for name, p in self.parameters.items()}
+        return delivered_values(self.parameters)
 
     @property
     def interior(self) -> bool:
@@ -99,7 +99,7 @@ def stage_of(name: str, frozen: FrozenResidual, view: View | None, candidates: i
     """Scan a frozen residual around what it delivered."""
     metric = bound_view(frozen, view)
     scan = _scan(frozen, metric, candidates)
-    delivered = {n: float(p.delivered or 0.0) for n, p in frozen.parameters.items()}
+    delivered = delivered_values(frozen.parameters)
 
     def loss(values: dict[str, float]) -> float:
         residual = frozen.at(frozen.coordinates(values))

@@ -61,7 +61,13 @@ def rank_views(
     return table.sort_values("mean_size", na_position="last", kind="stable")
 
 
-def _row(fields: list[FrozenResidual], view: View, name: str) -> dict[str, Any]:
+def displacements(
+    fields: Iterable[FrozenResidual], view: View
+) -> tuple[list[dict[str, float]], str]:
+    """Return D of every field that can be scored under a view, and why others cannot.
+
+    Each field has the truth of its data in its parameters.
+    """
     found, status = [], ""
     for field in fields:
         try:
@@ -70,10 +76,15 @@ def _row(fields: list[FrozenResidual], view: View, name: str) -> dict[str, Any]:
             status = status or str(error)
             continue
         if scored.identified:
-            found.append(scored.displacement[name])
+            found.append(scored.displacement)
         else:
             status = status or scored.doubts[0]
-    sample = np.array(found)
+    return found, status or "scored"
+
+
+def _row(fields: list[FrozenResidual], view: View, name: str) -> dict[str, Any]:
+    found, status = displacements(fields, view)
+    sample = np.array([each[name] for each in found])
     size = np.abs(sample)
     return {
         "mean_size": size.mean() if found else np.nan,
@@ -81,7 +92,7 @@ def _row(fields: list[FrozenResidual], view: View, name: str) -> dict[str, Any]:
         "sd": sample.std(ddof=1) if len(found) > 1 else np.nan,
         "worst": size.max() if found else np.nan,
         "fields": len(found),
-        "status": status or "scored",
+        "status": status,
     }
 
 

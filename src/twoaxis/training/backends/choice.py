@@ -6,13 +6,13 @@ import os
 from typing import Literal
 
 import jax
-import numpy as np
 
 from twoaxis.errors import InputError
 from twoaxis.training.backends.backend import Backend
 from twoaxis.training.backends.in_process import InProcess
 from twoaxis.training.backends.workers import Workers
 from twoaxis.training.settings import Settings
+from twoaxis.views.checks import is_whole
 
 Device = Literal["auto", "cpu", "gpu"]
 
@@ -41,8 +41,7 @@ def choose_backend(
         Runs side by side in one program, in this process.
     """
     for name, value, least in (("workers", workers, 0), ("batch", batch, 1)):
-        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if value is not None and not (whole and value >= least):
+        if value is not None and not (is_whole(value) and value >= least):
             raise InputError(
                 f"a whole number of at least {least} as {name}", f"{name}={value!r}", "change it"
             )
