@@ -47,6 +47,15 @@ def test_published_layout_and_noise(problem, seed):
     assert dataset.provenance == f"RandomState({seed}): layout, then noise"
 
 
+def test_a_dataset_keeps_its_own_sites_and_no_other_node():
+    # The legacy generator returns a slice of all nodes, shuffled: millions of bytes a dataset.
+    first, again = published_dataset("burgers", 8), published_dataset("burgers", 8)
+    assert first.sites.base is None
+    assert first.sites.nbytes == 8 * len(first.values)
+    first.sites[:] = 0
+    assert_array_equal(again.sites, published_dataset("burgers", 8).sites)
+
+
 @EVERY_PROBLEM
 def test_declared_noise(problem):
     fraction = 0.05 if problem is DARCY else 0.3

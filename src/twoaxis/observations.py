@@ -10,6 +10,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,9 +137,23 @@ def _dataset(
 
 def _layout_generator(problem: Problem, seed: int) -> tuple[IndexArray, np.random.RandomState]:
     """Return the sites of a layout, and the legacy generator as it stands after them."""
-    generator = np.random.RandomState(_checked_seed(seed))
     size = int(np.prod(get_solver(problem).shape))
-    return generator.choice(size, problem.observed.sites, replace=False), generator
+    sites, state = _drawn_layout(size, problem.observed.sites, _checked_seed(seed))
+    generator = np.random.RandomState(0)
+    generator.set_state(state)
+    return sites.copy(), generator
+
+
+@lru_cache(maxsize=64)
+def _drawn_layout(size: int, count: int, seed: int) -> tuple[IndexArray, dict[str, Any]]:
+    """Return `count` of `size` nodes, and the state that drawing them left.
+
+    The generator shuffles all nodes for it, and what it returns keeps all of them in memory: so
+    it is done once a layout, and the sites are copied out.
+    """
+    generator = np.random.RandomState(seed)
+    sites = generator.choice(size, count, replace=False).copy()
+    return sites, generator.get_state(legacy=False)
 
 
 def _checked_seed(seed: int) -> int:
