@@ -12,7 +12,8 @@ binomial share: with 59 replicas by another 4 points.
 
 *Simulated audit.* For every problem and layout, data are simulated at a few values that span what
 the fresh-noise runs delivered. The mean error there, interpolated at each delivered value, predicts
-the signed error of that run without its truth.
+the signed error of that run without its truth. A simulation can know the bias of a layout, not the
+noise of one dataset, so that means over the runs of a layout are printed beside single runs.
 
     python benchmarks/remedies_confidence.py --device gpu --store DIR --out OUT   # minutes
     python benchmarks/remedies_confidence.py --quick                  # seconds, says nothing
@@ -355,7 +356,33 @@ def audit_lines(predicted: pd.DataFrame) -> list[str]:
             f"{np.corrcoef(real, told)[0, 1]:13.3f}{real.abs().mean():11.4f}"
             f"{(real - told).abs().mean():11.4f}"
         )
-    return lines
+    return [*lines, "", *layout_lines(predicted)]
+
+
+def layout_lines(predicted: pd.DataFrame) -> list[str]:
+    by_layout = predicted.groupby(["problem", "dataset"], sort=False)
+    means = by_layout[["real_error", "predicted_error", "standard_error"]].mean()
+    means["scatter"] = by_layout["real_error"].sem()
+    lines = [
+        "means over the runs of a layout, with standard errors",
+        "",
+        f"{'problem':18}{'layout':>6}{'mean error':>20}{'predicted':>20}",
+    ]
+    for (problem, layout), row in means.iterrows():
+        real = f"{row['real_error']:+.4f} ± {row['scatter']:.4f}"
+        told = f"{row['predicted_error']:+.4f} ± {row['standard_error']:.4f}"
+        lines.append(f"{problem:18}{layout:6}{real:>20}{told:>20}")
+    real, told = means["real_error"], means["predicted_error"]
+    centred = means - means.groupby("problem").transform("mean")
+    apart = (real - told) / np.hypot(means["scatter"], means["standard_error"])
+    return [
+        *lines,
+        "",
+        f"correlation over {len(means)} layouts {real.corr(told):.3f}, "
+        f"within problems {centred['real_error'].corr(centred['predicted_error']):.3f}; "
+        f"same sign in {int((np.sign(real) == np.sign(told)).sum())}; "
+        f"largest distance {apart.abs().max():.1f} standard errors",
+    ]
 
 
 def head(size: Size, trained: int, seconds: float, device: str) -> list[str]:
@@ -367,7 +394,8 @@ def head(size: Size, trained: int, seconds: float, device: str) -> list[str]:
         f"twoaxis {ta.__version__}, Python {platform.python_version()}, {versions}; "
         f"{kind.device_kind}",
         f"{size.candidates} candidates, {size.replicas} replicas, {size.datasets} test datasets; "
-        f"{trained} retrainings in {seconds:.0f} s in this call; {size.training}",
+        f"{trained} retrainings in {seconds:.0f} s in this call, others from the store; "
+        f"{size.training}",
         "",
     ]
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import snippets
 from scipy.interpolate import RectBivariateSpline
 
 import twoaxis as ta
 from twoaxis.forward import get_solver
+from twoaxis.problems import get_problem
 
 DOCS = Path(__file__).parent
 FOLDER = DOCS / "_build" / "figures"
+CONFIDENCE = DOCS.parent / "results" / "remedies" / "confidence"
 
 # Pages whose own code draws their pictures.
 PAGES = (
@@ -27,6 +30,13 @@ PAGES = (
 
 BLUE, RED, GREEN, BLACK = "#4C78A8", "#E45756", "#54A24B", "#222222"
 
+# Name of each benchmark problem, and its unknown.
+TITLES = {
+    "burgers": ("Burgers", "ν"),
+    "buckley-leverett": ("Buckley–Leverett", "M"),
+    "allen-cahn": ("Allen–Cahn", "λ"),
+}
+
 
 def draw(app: object) -> None:  # noqa: ARG001
     """Draw everything; most pictures come from the code of the page that shows them."""
@@ -38,6 +48,8 @@ def draw(app: object) -> None:  # noqa: ARG001
     observations_and_refits().savefig(FOLDER / "burgers.png", dpi=150)
     profile_and_models().savefig(FOLDER / "profile.png", dpi=150)
     which_part_pushes().savefig(FOLDER / "push.png", dpi=150)
+    answers_and_truths().savefig(FOLDER / "answers.png", dpi=150)
+    foretold_biases().savefig(FOLDER / "foretold.png", dpi=150)
     plt.close("all")
 
 
@@ -144,6 +156,67 @@ def which_part_pushes():
     right.text(0.03, 0.078, f"up: {up:+.3f}", color="#B35806", weight="bold")
     right.text(0.03, -0.088, f"down: {down:+.3f}".replace("-", "−"), color="#542788", weight="bold")
     right.set(title=f"Contributions to D = {up + down:+.3f}, near the layer".replace("-", "−"))
+    return figure
+
+
+def answers_and_truths():
+    """What RBA delivers at every truth of three problems, and new data that test the sets."""
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator
+
+    candidates = pd.read_csv(CONFIDENCE / "candidates.csv")
+    tests = pd.read_csv(CONFIDENCE / "coverage.csv").query("source == 'new'")
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3.7), layout="constrained")
+    for ax, (problem, (title, symbol)) in zip(axes, TITLES.items(), strict=True):
+        answers = candidates[candidates["problem"] == problem].groupby("candidate")["estimate"]
+        # A candidate is kept when the delivered value lies between the third answer from below
+        # and the third from above: ranks of a 90% set with 59 replicas.
+        low, high = (answers.apply(lambda each, k=k: np.sort(each)[k]) for k in (2, -3))
+        ax.fill_between(low.index, low, high, color=BLUE, alpha=0.25, lw=0, label="90% of answers")
+        ax.plot(answers.median(), color=BLUE, lw=2, label="median answer")
+        ends = [low.index[0], low.index[-1]]
+        ax.plot(ends, ends, color=BLACK, lw=1, ls=":", label="answer = truth")
+        (truth,) = (each.truth for each in get_problem(problem).parameters.values())
+        ax.axvline(truth, color=BLACK, lw=0.6, alpha=0.5, label="the benchmark's truth")
+        tested = tests[tests["problem"] == problem]
+        kinds = ((True, BLACK, "new data, in the set"), (False, RED, "not in it"))
+        for held, color, label in kinds:
+            chosen = tested[tested["holds"] == held]
+            ax.plot(chosen["truth"], chosen["delivered"], ".", color=color, ms=5, label=label)
+        ax.set(xscale="log", yscale="log", xlabel=f"true {symbol}", title=title)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter("")
+    axes[0].set(ylabel="delivered")
+    axes[0].legend(fontsize=8, framealpha=1, edgecolor="none")
+    return figure
+
+
+def foretold_biases():
+    """The mean error of twenty real runs on a layout against what simulations say of it."""
+    import matplotlib.pyplot as plt
+
+    runs = pd.read_csv(CONFIDENCE / "predictions.csv")
+    figure, ax = plt.subplots(figsize=(5.2, 4.2), layout="constrained")
+    for (problem, (title, _)), color in zip(TITLES.items(), (BLUE, GREEN, RED), strict=True):
+        layouts = runs[runs["problem"] == problem].groupby("dataset")
+        means = layouts[["predicted_error", "real_error", "standard_error"]].mean()
+        ax.errorbar(
+            means["predicted_error"],
+            means["real_error"],
+            xerr=means["standard_error"],
+            yerr=layouts["real_error"].sem(),
+            fmt="o",
+            color=color,
+            ms=5,
+            elinewidth=0.8,
+            label=title,
+        )
+    ax.axline((0, 0), slope=1, color=BLACK, lw=1, ls=":")
+    ax.set(xlabel="foretold by simulations", ylabel="mean log error of the real runs")
+    ax.set(aspect="equal", xlim=(-0.2, 0.25), ylim=(-0.2, 0.25))
+    ax.legend(frameon=False, loc="upper left")
     return figure
 
 

@@ -103,6 +103,17 @@ def test_a_constant_bias_is_found_exactly_up_to_noise():
     assert relative.corrected["k"] == pytest.approx(DELIVERED**2 / (DELIVERED + 0.1), abs=1e-3)
 
 
+def test_it_says_when_the_bias_is_unclear_or_smaller_than_the_scatter_of_runs():
+    # The bias is .1; single runs scatter by noise / |T|.
+    steady = Pipeline(slope=1.0)
+    assert not study(steady, noise=0.05).messages
+    (line,) = study(steady, noise=0.6, replicas=100).messages
+    scatter = (0.6 * standard_noise(3, 100, T.size) @ T / (T @ T)).std(ddof=1)
+    assert f"smaller than the scatter of single runs ({scatter:.2g})" in line
+    (line,) = study(steady, noise=2.0).messages
+    assert "not told from zero" in line
+
+
 def test_simulating_at_the_corrected_value_checks_the_assumption():
     truth = (DELIVERED - 0.1) / 1.2
     found = study(at={"k": truth}, noise=1e-4)

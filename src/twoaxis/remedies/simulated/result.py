@@ -175,12 +175,20 @@ class SimulatedAudit:
                 f"{self.failures} of {self.replicas} runs failed and are left out of the means; "
                 f"the first: {reasons[0]}"
             )
+        scatter = self.summary()["sd"].to_dict()
         for name in self.parameters:
             mean, error = self._means["delivered"][name]
             if abs(mean) < CLEAR * error:
                 told.append(
                     f"the bias of {name} is not told from zero: {mean:+.3g} with a standard error "
                     f"of {error:.2g}"
+                )
+            elif abs(mean) < scatter[name, "delivered"]:
+                told.append(
+                    f"the bias of {name} is smaller than the scatter of single runs "
+                    f"({scatter[name, 'delivered']:.2g}): it says how this pipeline errs on "
+                    "average, and the corrected value may be farther from the truth than the "
+                    "delivered one"
                 )
             low, high = parameter_of(self.data, name).bounds
             if not low <= self.corrected[name] <= high:
