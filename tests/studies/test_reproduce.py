@@ -115,6 +115,15 @@ def test_bad_input_is_told_before_any_work(tmp_path, blocks, options, told):
     assert not (tmp_path / "fields").exists() or not any((tmp_path / "fields").iterdir())
 
 
+def test_without_names_the_blocks_of_the_study_are_made(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "twoaxis.studies.reproduce._reproduce", lambda block, *_: asked.append(block.name)
+    )
+    reproduce(scale="smoke", device="cpu", out=tmp_path, progress=False)
+    assert asked == [name for name in BLOCKS if name != "noise-draws"]
+
+
 def test_a_damaged_record_is_told(tmp_path):
     (tmp_path / "blocks").mkdir()
     (tmp_path / "blocks" / f"{BLOCK}.json").write_text("{")

@@ -21,9 +21,8 @@ from twoaxis.training import RunStore
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory):
-    return reproduce(
-        scale="smoke", device="cpu", out=tmp_path_factory.mktemp("smoke"), progress=False
-    )
+    out = tmp_path_factory.mktemp("smoke")
+    return reproduce(BLOCKS, scale="smoke", device="cpu", out=out, progress=False)
 
 
 @pytest.fixture(scope="module")

@@ -67,6 +67,12 @@ def test_a_tie_counts_half_in_the_percentile():
     assert outcome.percentile == 50
 
 
+def test_what_prints_the_same_is_a_tie():
+    values = (2.96, 3.04, 3.02, 2.99, 2.94)
+    outcome = judge(published("3.0", kind="positive"), [Figure(v) for v in values])
+    assert outcome.percentile == pytest.approx(100 * (1 + 4 / 2) / 5)
+
+
 def test_one_run_without_an_interval_is_not_judged_unless_chance_has_no_part():
     figure = Figure(2.0)
     assert judge(published("3.00", kind="positive"), [figure]).verdict is Verdict.OPEN

@@ -36,7 +36,7 @@ def reproduce(
     blocks: Annotated[
         list[str] | None, typer.Argument(metavar="BLOCK...", help="Names of blocks, see --list.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All blocks.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All blocks of the study.")] = False,
     names: Annotated[bool, typer.Option("--list", help="Name the blocks, and stop.")] = False,
     scale: Annotated[
         ScaleName, typer.Option(help="smoke runs every part in minutes, and judges nothing.")
@@ -94,7 +94,8 @@ def _print_blocks() -> None:
     for block in BLOCKS.values():
         needs = [] if block.needs is None else block.needs(SCALES["full"])
         count = len({field for need in needs for field in need.fields})
-        table.add_row(shown(block.name), shown(block.title), str(count) if count else "none")
+        title = block.title if block.in_study else f"{block.title} (not in the study)"
+        table.add_row(shown(block.name), shown(title), str(count) if count else "none")
     out.print(table)
 
 

@@ -95,6 +95,11 @@ class Block:
     repeat: Callable[[Field, int], Field | None] = Field.starting_from
 
     @property
+    def in_study(self) -> bool:
+        """Whether the study has this block; one that borrows its printed figures is our own."""
+        return not self.published
+
+    @property
     def neural(self) -> bool:
         """Whether fields are trained for it, so that it can be repeated."""
         return self.needs is not None

@@ -84,7 +84,7 @@ def reproduce(
     Parameters
     ----------
     blocks : str or iterable of str, optional
-        Names of blocks; all of them without it.
+        Names of blocks; all blocks of the study without it.
     scale : {"full", "smoke"}
         ``"smoke"`` runs every part with a few steps on a few points: it proves that the parts
         work and nothing else, so nothing is judged.
@@ -154,7 +154,7 @@ def stored_records(directory: Path) -> list[Record]:
 
 def _chosen(blocks: str | Iterable[str] | None) -> list[Block]:
     if blocks is None:
-        return list(BLOCKS.values())
+        return [block for block in BLOCKS.values() if block.in_study]
     names = [blocks] if isinstance(blocks, str) else list(blocks)
     if not names:
         raise InputError("at least one block", "none", "name one, or leave blocks out for all")

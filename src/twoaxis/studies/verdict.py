@@ -64,7 +64,8 @@ class Outcome:
         What the interval is.
     verdict : Verdict
     percentile : float, optional
-        Where the published value stands among our initialisations, from 0 to 100.
+        Where the published value stands among our initialisations, from 0 to 100; one that is
+        the same to the printed digits counts half.
     """
 
     published: Published
@@ -105,7 +106,9 @@ def judge(
     verdict = _verdict(published, float(values[0]), interval, chance) if judged else Verdict.OPEN
     percentile = None
     if len(values) >= ENOUGH:
-        below = np.mean(values < published.value) + np.mean(values == published.value) / 2
+        # To the printed digits: a figure without chance is no draw above or below its rounding.
+        same = np.array([published.same(value) for value in values])
+        below = np.mean(~same & (values < published.value)) + same.mean() / 2
         percentile = float(100 * below)
     return Outcome(published, values, interval, source, verdict, percentile)
 
