@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# Tests run in one process a core. Threads of their linear algebra would wait for each other, and
+# must be told before NumPy and PyTorch are imported.
+os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1") | os.environ
+
 import matplotlib
 import numpy as np
 import pytest
@@ -58,6 +62,19 @@ def pages(patterns: list[str], setup=None) -> Sybil:
 pytest_collect_file = SybilCollection(
     [pages(["README.md"], readers_own), pages(["docs/*.md", "docs/**/*.md"])]
 ).pytest()
+
+
+# Minutes in one fixture. Files go to processes whole, in this order: a long one that came last
+# would leave the other cores idle.
+LONGEST = "tests/studies/test_smoke.py"
+
+
+def pytest_configure(config):
+    config.option.loadscopereorder = False  # of pytest-xdist: keep the order of the tests
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONGEST not in item.nodeid)
 
 
 @pytest.fixture(scope="module")
