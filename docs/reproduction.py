@@ -145,7 +145,8 @@ def times(records: Sequence[Record], blocks: Mapping[str, Shown]) -> str:
     return paragraphs(
         f"On {escaped(devices)}. *Fields* is what one initialisation of a block takes and *first* "
         "the time of a first call with one initialisation; *trained* and *all together* are sums "
-        "over all calls. Blocks share fields: one is trained for the block that asks first.",
+        "over all calls that came to their end: what an interrupted one trained is kept, and not "
+        "counted. Blocks share fields: one is trained for the block that asks first.",
         table(heads, "lrrrrr", rows),
     )
 
