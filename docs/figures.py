@@ -12,6 +12,7 @@ from scipy.interpolate import RectBivariateSpline
 import twoaxis as ta
 from twoaxis.forward import get_solver
 from twoaxis.problems import get_problem
+from twoaxis.remedies.calibration.ranks import medians, rank_bounds
 
 DOCS = Path(__file__).parent
 FOLDER = DOCS / "_build" / "figures"
@@ -30,12 +31,8 @@ PAGES = (
 
 BLUE, RED, GREEN, BLACK = "#4C78A8", "#E45756", "#54A24B", "#222222"
 
-# Name of each benchmark problem, and its unknown.
-TITLES = {
-    "burgers": ("Burgers", "ν"),
-    "buckley-leverett": ("Buckley–Leverett", "M"),
-    "allen-cahn": ("Allen–Cahn", "λ"),
-}
+# The unknown of each scalar benchmark problem, as it is written.
+UNKNOWN = {"burgers": "ν", "buckley-leverett": "M", "allen-cahn": "λ"}
 
 
 def draw(app: object) -> None:  # noqa: ARG001
@@ -167,23 +164,24 @@ def answers_and_truths():
     candidates = pd.read_csv(CONFIDENCE / "candidates.csv")
     tests = pd.read_csv(CONFIDENCE / "coverage.csv").query("source == 'new'")
     figure, axes = plt.subplots(1, 3, figsize=(10, 3.7), layout="constrained")
-    for ax, (problem, (title, symbol)) in zip(axes, TITLES.items(), strict=True):
-        answers = candidates[candidates["problem"] == problem].groupby("candidate")["estimate"]
-        # A candidate is kept when the delivered value lies between the third answer from below
-        # and the third from above: ranks of a 90% set with 59 replicas.
-        low, high = (answers.apply(lambda each, k=k: np.sort(each)[k]) for k in (2, -3))
-        ax.fill_between(low.index, low, high, color=BLUE, alpha=0.25, lw=0, label="90% of answers")
-        ax.plot(answers.median(), color=BLUE, lw=2, label="median answer")
-        ends = [low.index[0], low.index[-1]]
-        ax.plot(ends, ends, color=BLACK, lw=1, ls=":", label="answer = truth")
-        (truth,) = (each.truth for each in get_problem(problem).parameters.values())
+    for ax, (name, symbol) in zip(axes, UNKNOWN.items(), strict=True):
+        problem = get_problem(name)
+        answers = candidates[candidates["problem"] == name].pivot(
+            index="candidate", columns="replica", values="estimate"
+        )
+        values, estimates = answers.index.to_numpy(), answers.to_numpy()
+        band = rank_bounds(estimates, values, 0.9, "signed")
+        ax.fill_between(values, *band, color=BLUE, alpha=0.25, lw=0, label="90% of answers")
+        ax.plot(values, medians(estimates), color=BLUE, lw=2, label="median answer")
+        ax.plot(values, values, color=BLACK, lw=1, ls=":", label="answer = truth")
+        (truth,) = (each.truth for each in problem.parameters.values())
         ax.axvline(truth, color=BLACK, lw=0.6, alpha=0.5, label="the benchmark's truth")
-        tested = tests[tests["problem"] == problem]
+        tested = tests[tests["problem"] == name]
         kinds = ((True, BLACK, "new data, in the set"), (False, RED, "not in it"))
         for held, color, label in kinds:
             chosen = tested[tested["holds"] == held]
             ax.plot(chosen["truth"], chosen["delivered"], ".", color=color, ms=5, label=label)
-        ax.set(xscale="log", yscale="log", xlabel=f"true {symbol}", title=title)
+        ax.set(xscale="log", yscale="log", xlabel=f"true {symbol}", title=problem.title)
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter("{x:g}")
@@ -199,8 +197,8 @@ def foretold_biases():
 
     runs = pd.read_csv(CONFIDENCE / "predictions.csv")
     figure, ax = plt.subplots(figsize=(5.2, 4.2), layout="constrained")
-    for (problem, (title, _)), color in zip(TITLES.items(), (BLUE, GREEN, RED), strict=True):
-        layouts = runs[runs["problem"] == problem].groupby("dataset")
+    for name, color in zip(UNKNOWN, (BLUE, GREEN, RED), strict=True):
+        layouts = runs[runs["problem"] == name].groupby("dataset")
         means = layouts[["predicted_error", "real_error", "standard_error"]].mean()
         ax.errorbar(
             means["predicted_error"],
@@ -211,7 +209,7 @@ def foretold_biases():
             color=color,
             ms=5,
             elinewidth=0.8,
-            label=title,
+            label=get_problem(name).title,
         )
     ax.axline((0, 0), slope=1, color=BLACK, lw=1, ls=":")
     ax.set(xlabel="foretold by simulations", ylabel="mean log error of the real runs")
