@@ -248,7 +248,7 @@ def matched_fits(pipeline: Pipeline, parameter: Any, name: str, values: Any) -> 
 
 def fresh_runs(problem: str, layout: int) -> pd.DataFrame:
     """Return what the fresh-noise runs of the reproduction delivered on one layout."""
-    table = pd.read_csv(READOUTS / "delivered-1.csv")
+    table = pd.read_csv(READOUTS / "delivered-1.csv", comment="#")
     chosen = (
         (table["problem"] == problem)
         & (table["method"] == "rba")

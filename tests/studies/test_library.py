@@ -14,7 +14,7 @@ from twoaxis.errors import DamageWarning, InputError
 from twoaxis.observations import fresh_dataset, published_dataset
 from twoaxis.studies.block import Need
 from twoaxis.studies.fields import Field, every_second
-from twoaxis.studies.library import Library, of_initialisation
+from twoaxis.studies.library import Library, _read_table, of_initialisation, signed
 from twoaxis.studies.readouts import Readout
 from twoaxis.studies.scale import SMOKE
 
@@ -124,6 +124,79 @@ def test_a_damaged_table_is_told_and_not_used(tmp_path, readout, damage):
     (tmp_path / "readouts" / readout.file).write_text(damage)
     with pytest.raises(InputError, match="move it away"):
         here.rows([Need(readout, FIELDS)])
+
+
+REPRODUCTION = Path(__file__).parents[2] / "results" / "reproduction" / "readouts"
+
+
+def mutated(content, random):
+    """A table with one random fault in it."""
+    lines = content.decode().splitlines(keepends=True)
+    row = int(random.integers(1, len(lines) - 1))
+    cells = lines[row].split(",")
+    column = int(random.integers(len(cells)))
+    names = lines[0].rstrip("\n").split(",")
+    match random.integers(7):
+        case 0:  # one byte
+            place = int(random.integers(len(content)))
+            other = bytes([content[place] ^ int(random.integers(1, 256))])
+            return content[:place] + other + content[place + 1 :]
+        case 1:  # the file ends early
+            return content[: int(random.integers(len(content)))]
+        case 2:
+            del lines[row]
+        case 3:
+            lines.insert(row, lines[row])
+        case 4:
+            names[column] += "x"
+            lines[0] = ",".join(names) + "\n"
+        case 5:
+            cells[column] = "text" + ("\n" if column == len(cells) - 1 else "")
+            lines[row] = ",".join(cells)
+        case 6:
+            del lines[-2]
+    return "".join(lines).encode()
+
+
+@pytest.mark.parametrize("name", ["bands-1", "delivered-1", "replay-1", "selected-1"])
+def test_a_mutated_table_is_refused(tmp_path, name):
+    """The stored tables of the reproduction, 75 mutations each."""
+    content = (REPRODUCTION / f"{name}.csv").read_bytes()
+    random = np.random.default_rng(7)
+    path = tmp_path / "table.csv"
+    for _ in range(75):
+        changed = mutated(content, random)
+        assert changed != content
+        path.write_bytes(changed)
+        with pytest.raises(InputError, match=r"table\.csv"):
+            _read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda text: text.replace("dataset", "data", 1), "begin with the columns key, problem"),
+        (lambda text: text.replace("problem", "dataset", 1), "have the same name"),
+        (lambda text: text.replace(",9,", ",nine,", 1), "'nine' in row 3 of the column 'dataset'"),
+        (lambda text: text.replace(",8,", ",8,8,", 1), "row 1 has another number of cells"),
+    ],
+)
+def test_columns_and_cells_are_checked_beside_the_checksum(tmp_path, readout, change, complaint):
+    library(tmp_path).rows([Need(readout, FIELDS)])
+    path = tmp_path / "readouts" / readout.file
+    path.write_text(signed(change(path.read_text().rpartition("#")[0]), 4))
+    with pytest.raises(InputError, match=complaint):
+        library(tmp_path).rows([Need(readout, FIELDS)])
+
+
+def test_a_table_states_its_rows(tmp_path, readout):
+    library(tmp_path).rows([Need(readout, FIELDS)])
+    path = tmp_path / "readouts" / readout.file
+    body, _, last = path.read_text().rpartition("#")
+    assert last.startswith(" 4 rows, sha256 ")
+    path.write_text(signed(body, 5))
+    with pytest.raises(InputError, match="4 rows, and its last line says 5"):
+        library(tmp_path).rows([Need(readout, FIELDS)])
 
 
 def test_a_failure_while_reading_leaves_no_table(tmp_path):

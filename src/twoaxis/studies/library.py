@@ -9,13 +9,15 @@ reproduction goes on.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,11 @@ from twoaxis.training.storage import identity
 BATCHES_ON_GPU = 6
 # Bytes. A table has some millions; a file that is larger than this is none.
 LARGEST_TABLE = 2**30
+# The last line of a table: it lies in the same file, so that both are written or neither is.
+LAST_LINE = "# {rows} rows, sha256 {digest}\n"
+LAST_LINE_PATTERN = re.compile(r"# (\d+) rows, sha256 ([0-9a-f]{64})\n")
+# The columns that every table begins with.
+FIRST_COLUMNS = ["key", *(field.name for field in fields(Field))]
 
 
 @dataclass(frozen=True)
@@ -184,13 +191,12 @@ class Library:
         for key, texts in rows.items():
             table[key] = [defined[key] | text for text in texts]
         text = io.StringIO()
-        # Rows of an older table may lack a column that fields have got since.
         names = dict.fromkeys(name for own in table.values() for row in own for name in row)
-        writer = csv.DictWriter(text, ["key", *names], restval="", lineterminator="\n")
+        writer = csv.DictWriter(text, ["key", *names], lineterminator="\n")
         writer.writeheader()
         for key in sorted(table):
             writer.writerows({"key": key} | row for row in table[key])
-        content = text.getvalue().encode("utf-8")
+        content = signed(text.getvalue(), sum(map(len, table.values()))).encode("utf-8")
         write_whole(self._readouts / readout.file, lambda path: path.write_bytes(content))
 
     def _table(self, readout: Readout) -> dict[str, list[dict[str, str]]]:
@@ -239,26 +245,58 @@ def of_initialisation(rows: Rows, number: int) -> dict[str, pd.DataFrame]:
     }
 
 
+def signed(text: str, rows: int) -> str:
+    """Return the text of a table with its last line: the number of rows, and the SHA-256."""
+    digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return text + LAST_LINE.format(rows=rows, digest=digest)
+
+
 def _read_table(path: Path) -> dict[str, list[dict[str, str]]]:
     table: dict[str, list[dict[str, str]]] = {}
     try:
-        reader = csv.DictReader(
-            io.StringIO(read_text(path, LARGEST_TABLE), newline=""), strict=True
-        )
-        names = reader.fieldnames or []
+        text, rows = _verified(read_text(path, LARGEST_TABLE))
+        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        names = list(reader.fieldnames or [])
         if len(set(names)) != len(names):
             raise ValueError("two of its columns have the same name")
-        for row in reader:
+        if names[: len(FIRST_COLUMNS)] != FIRST_COLUMNS:
+            raise ValueError(f"it does not begin with the columns {', '.join(FIRST_COLUMNS)}")
+        kinds: dict[str, type] = {}
+        for count, row in enumerate(reader, start=1):
             if None in row or None in row.values():
-                raise ValueError(f"a row of {row.get('key')} has another number of cells")
+                raise ValueError(f"row {count} has another number of cells than the header")
+            for name, cell in row.items():
+                kind = _kind(cell) if cell else None
+                if kind and kinds.setdefault(name, kind) is not kind:
+                    raise ValueError(f"{cell!r} in row {count} of the column {name!r}")
             table.setdefault(row.pop("key"), []).append(row)
-    except (OSError, ValueError, KeyError, csv.Error) as error:
+        found = sum(map(len, table.values()))
+        if found != rows:
+            raise ValueError(f"{found} rows, and its last line says {rows}")
+    except (OSError, ValueError, csv.Error) as error:
         raise InputError(
-            "a table of readouts that twoaxis reproduce wrote",
+            "a table of readouts as twoaxis reproduce wrote it",
             f"{str(path)!r}: {error}",
-            "move it away: it is then made again from the stored fields",
+            "restore the file, or move it away: it is then made again from the stored fields",
         ) from error
     return table
+
+
+def _verified(text: str) -> tuple[str, int]:
+    """Return a table without its last line, and the number of rows that this line states."""
+    start = text.rfind("\n", 0, -1) + 1
+    last = LAST_LINE_PATTERN.fullmatch(text[start:])
+    if last is None:
+        raise ValueError("its last line, with the number of rows and the checksum, is missing")
+    if hashlib.sha256(text[:start].encode("utf-8")).hexdigest() != last[2]:
+        raise ValueError("its content does not match the checksum in its last line")
+    return text[:start], int(last[1])
+
+
+def _kind(text: str) -> type:
+    """Return the type of a cell that is not empty; all numbers are one type."""
+    kind = type(_value(text))
+    return float if kind is int else kind
 
 
 def _texts(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
