@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Mapping
 from typing import TypeVar
 
+import numpy as np
+
 from twoaxis.text import visible
 
 Named = TypeVar("Named")
@@ -51,6 +53,23 @@ def named(kind: str, name: str, known: Mapping[str, Named]) -> Named:
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
     advice = f'did you mean "{near[0]}"?' if near else "choose one of those names"
     raise InputError(f"one of the {kind} {', '.join(known)}", repr(name), advice)
+
+
+def refuse_masked(name: str, values: object) -> None:
+    """Refuse masked entries, alone or in a list of arrays: `numpy.asarray` would use them.
+
+    A masked array without masked entries passes.
+    """
+    parts = values if isinstance(values, list | tuple) else [values]
+    masks = [np.ma.getmaskarray(each) for each in parts if isinstance(each, np.ma.MaskedArray)]
+    count = sum(int(mask.sum()) for mask in masks)
+    if count:
+        raise InputError(
+            f"{name} without masked values",
+            f"{count} masked {'entry' if count == 1 else 'entries'}",
+            "drop them here and in every array that belongs to them, for instance with "
+            "values.compressed()",
+        )
 
 
 class LibraryWarning(UserWarning):

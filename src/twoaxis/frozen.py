@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, refuse_masked
 from twoaxis.parameters import (
     Parameter,
     checked_parameters,
@@ -260,6 +260,7 @@ def _checked_points(points: Any) -> Any:
 def _points_array(points: Any) -> FloatArray:
     if hasattr(points, "detach"):  # a PyTorch tensor, perhaps one that requires a gradient
         points = points.detach().cpu()
+    refuse_masked("points", points)
     came = type(points).__name__
     try:
         array = np.asarray(points)
@@ -283,6 +284,7 @@ def _checked_field(field: Any, points: Any) -> FloatArray:
     count = sum(map(len, points)) if isinstance(points, tuple) else len(points)
     if hasattr(field, "detach"):
         field = field.detach().cpu()
+    refuse_masked("the field", field)
     try:
         array = np.asarray(field)
     except (TypeError, ValueError):
@@ -303,6 +305,7 @@ def _as_vector(part: Any, at: str) -> FloatArray:
     """One equation's residual as a float vector."""
     if hasattr(part, "detach"):  # a PyTorch tensor that may carry a graph or live elsewhere
         part = part.detach().cpu()
+    refuse_masked(f"the residual for {at}", part)
     try:
         array = np.asarray(part)
     except (TypeError, ValueError):

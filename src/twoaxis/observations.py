@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, refuse_masked
 from twoaxis.forward import get_solver
 from twoaxis.problems import Problem, get_problem
 
@@ -57,6 +57,10 @@ class Dataset:
     noise_scale: float
     provenance: str
     label: str = "own"
+
+    def __post_init__(self) -> None:
+        for name in ("sites", "coordinates", "values", "noise_scale"):
+            refuse_masked(f"{name} of the dataset", getattr(self, name))
 
 
 def layout(problem: str | Problem, seed: int) -> IndexArray:

@@ -11,7 +11,7 @@ import xarray as xr
 
 from twoaxis.diagnosis.directions import coordinates_of
 from twoaxis.diagnosis.tree import labelled
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, refuse_masked
 from twoaxis.frozen import FrozenResidual, bound_view
 from twoaxis.geometry import frozen_scan, score
 from twoaxis.parameters import Parameter, center_of
@@ -176,6 +176,7 @@ def _columns(history: Any) -> dict[str, Any]:
         )
     columns = {}
     for name in history:
+        refuse_masked(f"the history's column {name!r}", history[name])
         try:
             columns[str(name)] = np.asarray(history[name], dtype=float)
         except (TypeError, ValueError):

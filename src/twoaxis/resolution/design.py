@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, refuse_masked
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -112,6 +112,7 @@ def checked_layouts(
 
 
 def _checked_layout(name: str, sites: ArrayLike, size: int) -> IndexArray:
+    refuse_masked(f"layout {name!r}", sites)
     try:
         array = np.asarray(sites)
     except ValueError:  # a ragged list
@@ -146,6 +147,7 @@ def _checked_layout(name: str, sites: ArrayLike, size: int) -> IndexArray:
 
 def real_array(values: ArrayLike, name: str) -> FloatArray:
     """Return real numbers as a float array, or say what came instead."""
+    refuse_masked(name, values)
     try:
         array = np.asarray(values)
         kind = f"an array of {array.dtype}"

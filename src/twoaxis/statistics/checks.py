@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, refuse_masked
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -13,6 +13,7 @@ Indices = NDArray[np.intp]
 
 def checked_sample(name: str, values: ArrayLike) -> Floats:
     """Return `values` as a one-dimensional array of finite floats."""
+    refuse_masked(name, values)
     try:
         sample = np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
@@ -47,6 +48,7 @@ def checked_pairs(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
 
 def checked_weights(weights: ArrayLike, size: int) -> Floats:
     """Return `weights` as (..., size) floats, non-negative, with a positive sum a row."""
+    refuse_masked("weights", weights)
     counts = np.asarray(weights, dtype=float)
     if counts.ndim == 0 or counts.shape[-1] != size:
         raise InputError(
@@ -69,6 +71,7 @@ def checked_labels(
     name: str, labels: ArrayLike, size: int | None = None
 ) -> tuple[NDArray[np.generic], Indices]:
     """Return the distinct labels in order, and for each entry the number of its label."""
+    refuse_masked(name, labels)
     array = np.asarray(labels)
     if array.ndim != 1 or (size is not None and array.size != size) or not array.size:
         raise InputError(

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, refuse_masked
 from twoaxis.forward import get_solver
 from twoaxis.frozen import FrozenResidual
 from twoaxis.observations import Dataset
@@ -300,6 +300,7 @@ def _outside(problem: Problem, delivered: dict[str, float]) -> tuple[str, ...]:
 
 
 def _checked(settings: Settings, points: ArrayLike) -> FloatArray:
+    refuse_masked("points", points)
     try:
         array = np.asarray(points, dtype=float)
     except (TypeError, ValueError):

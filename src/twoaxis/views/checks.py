@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, refuse_masked
 
 FloatArray = NDArray[np.float64]
 
@@ -77,6 +77,7 @@ def is_real(number: Any) -> bool:
 
 
 def _real_array(name: str, values: ArrayLike) -> FloatArray:
+    refuse_masked(name, values)
     try:
         array = np.asarray(values)
     except (TypeError, ValueError) as error:

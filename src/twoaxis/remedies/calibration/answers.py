@@ -265,4 +265,6 @@ def _array(value: Any) -> Any:
     """Return what came as a NumPy array."""
     if hasattr(value, "detach"):  # a PyTorch tensor that may carry a graph or live elsewhere
         value = value.detach().cpu()
+    if isinstance(value, np.ma.MaskedArray):  # what is masked is no answer: a failure, as NaN is
+        value = np.ma.filled(value.astype(float), np.nan)
     return np.asarray(value)

@@ -52,7 +52,7 @@ def candidate_grid(
             "an interval beside the candidates themselves",
             "leave one of the two out",
         )
-    values = np.unique(real_array(np.asarray(candidates), "candidates"))  # ascending
+    values = np.unique(real_array(candidates, "candidates"))  # ascending
     low, high = parameter.bounds
     inside = np.isfinite(values).all() and values.min(initial=low) >= low
     if values.size < LEAST or not (inside and values.max() <= high):

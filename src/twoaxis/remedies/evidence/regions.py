@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, refuse_masked
 from twoaxis.views.checks import is_whole
 from twoaxis.views.coordinates import occupied_cells, unit_coordinates
 
@@ -73,6 +73,7 @@ def regions_of(regions: Any, places: FloatArray, axes: Sequence[str], points: in
     chosen = CELLS if regions is None else regions
     if isinstance(chosen, (bool, np.bool_)) or (np.ndim(chosen) == 0 and not is_whole(chosen)):
         raise _unusable(repr(chosen), len(places), points)
+    refuse_masked("regions", chosen)
     found = (
         _cells(int(chosen), places, axes, points)
         if np.ndim(chosen) == 0

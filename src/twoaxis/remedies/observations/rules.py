@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, refuse_masked
 from twoaxis.resolution.design import real_array
 from twoaxis.resolution.setup import checked_positions
 
@@ -152,6 +152,7 @@ def allowed_entries(
         return np.ones(size, dtype=bool)
     if callable(forbidden):
         return ~_called(forbidden, positions)
+    refuse_masked("forbidden", forbidden)
     try:
         array = np.asarray(forbidden)
     except ValueError:  # a ragged list
@@ -174,9 +175,11 @@ def _called(forbidden: Callable[[FloatArray], ArrayLike], positions: FloatArray)
     wanted = f"forbidden to return True or False for each of the {len(positions)} rows it is given"
     mend = "write forbidden=lambda x: x[:, 0] < 0.1, with a column for each coordinate"
     try:
-        marked = np.asarray(forbidden(positions))
+        given = forbidden(positions)
+        marked = np.asarray(given)
     except Exception as error:  # the user's own function may fail in any way
         raise InputError(wanted, f"{type(error).__name__}: {error}", mend) from error
+    refuse_masked("what forbidden returns", given)
     if marked.dtype.kind != "b" or marked.shape != (len(positions),):
         raise InputError(wanted, f"an array of {marked.dtype} with shape {marked.shape}", mend)
     return marked
@@ -197,6 +200,7 @@ def _checked_spacing(spacing: Any, positions: FloatArray) -> FloatArray:
 
 def _cell_numbers(cells: Any, shape: tuple[int, ...]) -> IndexArray:
     """Number the cells of a cell shape, and return that of each entry."""
+    refuse_masked("cells", cells)
     array = np.asarray(cells)
     if array.dtype.kind not in "iu" or array.shape != (len(shape),) or (array < 1).any():
         raise InputError(
