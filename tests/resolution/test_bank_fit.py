@@ -131,8 +131,37 @@ def test_direct_and_bank_estimates_agree():
     )
 
 
-def test_a_bank_that_is_too_coarse_is_said_aloud():
+@pytest.mark.parametrize("entries", [5, 9, 21])
+@pytest.mark.parametrize("noise", [0.05, 1e-4])
+def test_a_bank_that_is_too_coarse_is_refined(entries, noise):
     parameters = {"rate": ta.Parameter(truth=1.7, bounds=BOUNDS)}
-    with pytest.warns(ta.AccuracyWarning, match="larger bank"):
-        found = ta.resolve(swing, parameters, noise=0.05, replicas=20, bank=21)
-    assert any("bank" in message for message in found.messages)
+    settings = dict(noise=noise, replicas=20, seed=1)
+    direct = ta.resolve(swing, parameters, method="direct", **settings)
+    found = ta.resolve(swing, parameters, bank=entries, **settings)
+    assert any(f"{entries} entries was too coarse" in message for message in found.messages)
+    spread = float(direct.estimate.std())
+    assert np.abs(found.estimate - direct.estimate).max() < 0.2 * spread
+    blind = ta.resolve(swing, parameters, bank=entries, validate=0, **settings)
+    assert blind.data.attrs["bank_check_percent"] == "not checked"
+    assert np.abs(blind.estimate - direct.estimate).max() > 0.2 * spread
+
+
+@pytest.mark.filterwarnings("ignore:the derivative with respect to rate")
+def test_a_model_for_which_no_bank_is_fine_enough_is_said_aloud():
+    def rough(rate):
+        return decay(rate) + 0.05 * np.sin(1e5 * rate)
+
+    parameters = {"rate": ta.Parameter(truth=1.7, bounds=BOUNDS)}
+    with pytest.warns(ta.AccuracyWarning, match='use method="direct"|did not converge'):
+        ta.resolve(rough, parameters, noise=0.01, replicas=20, bank=41)
+
+
+def test_the_fit_to_real_data_is_checked_too():
+    """Data that lie far from where the replicas are simulated."""
+    parameters = {"rate": ta.Parameter(truth=1.7, bounds=BOUNDS)}
+    settings = dict(noise=0.05, replicas=2, seed=1, bank=21)
+    data = swing(0.8 * BOUNDS[1]) + 0.05 * np.random.default_rng(3).standard_normal(T.size)
+    found = ta.resolve(swing, parameters, data=data, **settings)
+    direct = ta.resolve(swing, parameters, data=data, method="direct", **settings)
+    given, wanted = (each.data["data_estimate"].item() for each in (found, direct))
+    assert abs(given / wanted - 1) < 0.01

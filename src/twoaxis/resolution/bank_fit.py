@@ -226,7 +226,8 @@ def direct_minimum(
     designs: list[Design],
     rows: list[FloatArray],
     near: FloatArray,
-    reach: float,
+    step: float,
+    limits: tuple[float, float],
 ) -> FloatArray:
     """Minimise chi2 with the forward model itself, as a check on the bank.
 
@@ -237,8 +238,10 @@ def direct_minimum(
         The layout and the whitened data deviations of each of V datasets.
     near : array, shape (V,)
         Estimates to start from.
-    reach : float
-        Half-width of the search, in the coordinate.
+    step : float
+        Half-width of the first bracket around an estimate, in the coordinate.
+    limits : tuple of float
+        Coordinates that the search does not leave. A minimum may lie on either.
 
     Returns
     -------
@@ -254,11 +257,31 @@ def direct_minimum(
             total[i] = misfit @ misfit
         return np.where(np.isfinite(total), total, np.inf).reshape(q.shape)
 
-    found = elementwise.find_minimum(
+    low, high = limits
+    number = np.arange(len(near), dtype=float)
+    # The middle of a bracket lies inside the limits, also where an estimate is on one of them.
+    middle = np.clip(near, low + 1e-3 * step, high - 1e-3 * step)
+    ends = elementwise.bracket_minimum(
         chi2,
-        (near - reach, near, near + reach),
-        args=(np.arange(len(near), dtype=float),),
-        tolerances={"xatol": 1e-8, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0},
+        middle,
+        xl0=np.maximum(middle - step, low),
+        xr0=np.minimum(middle + step, high),
+        xmin=low,
+        xmax=high,
+        args=(number,),
         maxiter=60,
     )
-    return np.where(found.success, found.x, np.nan)
+    # Without a bracket the values fall all the way to a limit: that end of it is the minimum.
+    edge = np.where(ends.f_bracket[0] <= ends.f_bracket[2], ends.bracket[0], ends.bracket[2])
+    found = np.where((edge == low) | (edge == high), edge, np.nan)
+    inner = np.flatnonzero(ends.success)
+    if inner.size:
+        minima = elementwise.find_minimum(
+            chi2,
+            tuple(side[inner] for side in ends.bracket),
+            args=(number[inner],),
+            tolerances={"xatol": 1e-8, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0},
+            maxiter=60,
+        )
+        found[inner] = np.where(minima.success, minima.x, np.nan)
+    return np.asarray(found)

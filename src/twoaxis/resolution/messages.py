@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from twoaxis.errors import AccuracyWarning, MisfitWarning
-from twoaxis.resolution.bank_check import BankCheck
+from twoaxis.resolution.bank_check import BANK_ACCURACY, BankCheck
 from twoaxis.resolution.bank_fit import BankEstimator
 from twoaxis.resolution.data_fit import DataFit
 from twoaxis.resolution.direct_fit import DirectEstimator
@@ -16,8 +16,6 @@ from twoaxis.resolution.fisher import Information
 from twoaxis.resolution.misfit import ALARM
 from twoaxis.resolution.setup import Setup
 
-# A bank is good enough when it moves estimates by less than this share of a standard error.
-BANK_ACCURACY = 0.05
 # Sensitivities from two step sizes must agree this well.
 DERIVATIVE_ACCURACY = 0.01
 
@@ -28,6 +26,8 @@ def collect_messages(
     facts: list[Information],
     fits: list[Fits],
     bank_check: BankCheck | None,
+    bank: int,
+    entries: int,
     data_fits: list[DataFit] | None,
 ) -> list[str]:
     """Collect what a reader must know, and warn of what puts the result in doubt."""
@@ -41,12 +41,20 @@ def collect_messages(
             )
     if bank_check is not None and bank_check.standard_errors > BANK_ACCURACY:
         messages.append(
-            f"bank and direct optimisation differ by up to {bank_check.percent:.3g} percent: use "
-            'a larger bank, or method="direct"'
+            f"estimates from a bank of {entries} and by direct optimisation differ by up to "
+            f"{bank_check.percent:.3g} percent, and a finer bank does not help: the forward model "
+            'is not smooth; use method="direct"'
+            if np.isfinite(bank_check.percent)
+            else "a direct search did not converge, so that the bank could not be checked"
         )
     for message in messages:
         warnings.warn(message, AccuracyWarning, stacklevel=3)
     messages += _unusable(estimator)
+    if entries > bank:
+        messages.append(
+            f"a bank of {bank} entries was too coarse, as direct optimisation showed; it was "
+            f"refined to {entries}"
+        )
     stopped = sum(int((~f.converged).sum()) for f in fits)
     if stopped:
         messages.append(

@@ -21,7 +21,7 @@ from twoaxis.observations import standard_noise
 from twoaxis.parameters import Parameter
 from twoaxis.progress import progress_bar
 from twoaxis.resolution.assemble import Findings, assemble
-from twoaxis.resolution.bank_check import check_bank
+from twoaxis.resolution.bank_check import check_bank, entries_needed
 from twoaxis.resolution.bank_fit import BankEstimator
 from twoaxis.resolution.data_fit import checked_data, estimate_noise, fit_data
 from twoaxis.resolution.design import Design, Noise, checked_noise
@@ -101,13 +101,15 @@ def resolve(
         For one parameter, a bank of solved values with PCHIP interpolation is the default;
         several parameters are always fitted directly, by nonlinear least squares.
     bank : int
-        Entries of the bank.
+        Entries of the bank. Where the check against direct optimisation finds a difference of
+        more than 0.05 standard errors, the bank is refined, and the result says so.
     starts : int
         Starting points of a direct fit.
     level : float
         Confidence level of the likelihood-profile sets.
     validate : int
-        How many bank estimates are checked against direct optimisation.
+        How many bank estimates are checked against direct optimisation. 0 leaves the check, and
+        with it the refinement, out: the accuracy of the bank is then not known.
     progress : bool
         Whether to show a progress bar on a terminal.
 
@@ -136,14 +138,22 @@ def resolve(
     declared = _declared_noise(setup, noise, observed)
     derivative = sensitivities(setup.model, setup.q, setup.units)
     _information(setup, derivative, setup.designs(declared or setup.unit_noise))
-    estimator = _estimator(setup, method, bank, starts, level, progress)
-    if declared is None and observed is not None:
-        scale = estimate_noise(estimator, setup.designs(setup.unit_noise), observed)
-        declared = Noise(np.full(setup.model.size, scale))
-    known = declared or setup.unit_noise
-    designs = setup.designs(known)
-    facts = _information(setup, derivative, designs)
-    fits, newton = _fit_replicas(setup, estimator, designs, draws, progress)
+    entries, check = bank, None
+    while True:
+        estimator = _estimator(setup, method, entries, starts, level, progress)
+        if noise is None and observed is not None:
+            scale = estimate_noise(estimator, setup.designs(setup.unit_noise), observed)
+            declared = Noise(np.full(setup.model.size, scale))
+        known = declared or setup.unit_noise
+        designs = setup.designs(known)
+        facts = _information(setup, derivative, designs)
+        fits, newton = _fit_replicas(setup, estimator, designs, draws, progress)
+        before = check
+        check = check_bank(setup, estimator, designs, fits, facts, draws, observed, validate)
+        needed = entries_needed(entries, check, before)
+        if needed == entries:
+            break
+        entries = needed
     real = (
         None
         if observed is None
@@ -157,8 +167,7 @@ def resolve(
             noise_known=noise is not None,
         )
     )
-    check = check_bank(setup, estimator, designs, fits, facts, draws, validate)
-    messages = collect_messages(setup, estimator, facts, fits, check, real)
+    messages = collect_messages(setup, estimator, facts, fits, check, bank, entries, real)
     findings = Findings(
         parameters=setup.parameters,
         center=setup.center,
