@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +115,12 @@ def _make_remedies(home: Path, frozen: ta.FrozenResidual, points: Any) -> None:
         replicas=19,
         refine=0,
     ).to_netcdf(home / "set" / "file.nc")
-    ta.simulated_audit(lambda *_: frozen, **world, replicas=3).to_netcdf(
-        home / "simulated" / "file.nc"
-    )
+
+    def trained(values: Any, _seed: int) -> ta.FrozenResidual:
+        found = replace(frozen.parameters["k"], delivered=1.2 + 0.1 * float(values[0] - 1.0))
+        return replace(frozen, parameters={"k": found})
+
+    ta.simulated_audit(trained, **world, replicas=3).to_netcdf(home / "simulated" / "file.nc")
 
 
 def _job() -> Job:

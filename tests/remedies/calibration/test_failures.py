@@ -263,6 +263,20 @@ def test_a_pipeline_with_a_defect_is_named_at_once():
             parameters={"k": ta.Parameter(bounds=(1.0, 5.0), delivered=5.0)})  # fmt: skip
 
 
+def test_a_pipeline_whose_answers_do_not_depend_on_the_data_is_refused():
+    """Also where they depend on the seed, or where some runs fail."""
+    same = "depend on the data; got the same answers at all 5 candidates, such as k = "
+    refused(same + "2", lambda *_: 2.0)
+    refused(same + "2", lambda values, _: np.full(len(values), 2.0), vectorized=True)
+    refused(same, lambda _, seed: 1 + seed % 7)
+    refused(same + "2", lambda values, _: np.nan if values.mean() > 4 else 2.0)
+    refused(same + "5", lambda values, _: min(values.mean() + 100, 5.0))
+    with pytest.raises(ta.InputError, match=same):
+        confidence_set(lambda *_: 2.0, forward, K, 0.3, np.ones(4), candidates=5, replicas=19)
+    # A pipeline that answers at one end alone with something else does depend on them.
+    run(lambda values, _: 1.0 if values.mean() < 2 else 2.0)
+
+
 def test_a_pipeline_that_fails_on_the_real_data_is_not_given_a_set():
     def pipeline(values, _):
         return np.nan if values[0] == 2.0 else values.mean()

@@ -322,10 +322,41 @@ def test_bad_input_is_refused():
         study(lambda *_: None)
 
     class Run:
-        delivered = {"k": 2.0}  # noqa: RUF012
+        def __init__(self, values):
+            self.delivered = {"k": best(values)}
+
         frozen = ta.FrozenResidual(
             lambda nu: nu * np.ones(3), {"nu": parameter()}, np.arange(3.0), ta.views.Pointwise()
         )
 
     with pytest.raises(ta.InputError, match="frozen residuals of the parameters k"):
-        study(lambda *_: Run())
+        study(lambda values, _: Run(values))
+
+
+def test_a_pipeline_whose_answers_do_not_depend_on_the_data_is_refused():
+    fixed = Pipeline()(forward(0.632), 0)
+    with pytest.raises(ta.InputError, match="the same answer on all 12 simulated datasets"):
+        study(lambda *_: fixed)
+
+
+def test_a_parameter_that_the_pipeline_holds_is_not_corrected():
+    known = {name: parameter(delivered=2.0) for name in ("a", "b")}
+
+    def pipeline(values, _):
+        a = best(values)
+        moved = {"a": parameter(delivered=a), "b": parameter(delivered=2.5)}
+        return ta.FrozenResidual(
+            lambda a, b: np.concatenate([a - moved["a"].delivered + 0 * X, b * X - X]),
+            moved,
+            np.concatenate([X, X + 1]),
+            view=ta.views.Pointwise(),
+        )
+
+    found = simulated_audit(
+        pipeline, lambda a, b: a * T + 1e-3 * b * T**2, known, 0.2, replicas=6, seed=3,
+        matched=False, progress=False,
+    )  # fmt: skip
+    assert np.isnan(found.corrected["b"])
+    assert np.isfinite(found.corrected["a"])
+    assert any("the same b on every simulated dataset" in line for line in found.messages)
+    assert "corrected nan" not in repr(found)

@@ -26,6 +26,8 @@ IntArray = NDArray[np.int64]
 
 # A pipeline whose first calls all raise has a defect, which the rest would only repeat.
 FIRST_CALLS = 5
+# Relative difference below which two answers are the same.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,6 +261,15 @@ def _number(value: Any) -> float | None:
     except (TypeError, ValueError):
         return None
     return float(array.reshape(())) if array.size == 1 and array.dtype.kind in "iuf" else None
+
+
+def is_constant(values: FloatArray, axis: int | None = None) -> NDArray[np.bool_]:
+    """Tell where two answers or more are all the same, up to rounding; NaN is no answer."""
+    known = np.isfinite(values)
+    low = np.where(known, values, np.inf).min(axis=axis, initial=np.inf)
+    high = np.where(known, values, -np.inf).max(axis=axis, initial=-np.inf)
+    same = high - low <= ROUNDING * np.maximum(np.abs(low), np.abs(high))
+    return np.asarray((known.sum(axis=axis) > 1) & same)
 
 
 def _array(value: Any) -> Any:

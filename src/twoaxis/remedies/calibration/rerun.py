@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
-from twoaxis.remedies.calibration.answers import FIRST_CALLS, Answer, ask
+from twoaxis.remedies.calibration.answers import FIRST_CALLS, Answer, ask, is_constant
 from twoaxis.remedies.calibration.simulation import Simulator
 
 FloatArray = NDArray[np.float64]
@@ -120,6 +120,8 @@ class Rerun:
         estimate[usable] = np.reshape(
             [answer.delivered.get(self.name, np.nan) for answer in found], (-1, replicas)
         )
+        if number == 0:
+            self._check_dependence(estimate[usable])
         reason[usable] = np.reshape(
             np.array([answer.failure for answer in found], dtype=object), (-1, replicas)
         )
@@ -140,6 +142,23 @@ class Rerun:
             },
             {"candidate": candidates, "replica": np.arange(replicas)},
         )
+
+    def _check_dependence(self, estimate: FloatArray) -> None:
+        """Refuse answers, shape (K, R), that do not depend on the data.
+
+        All candidates share noise and seeds: a replica's answers differ between them as soon as
+        the pipeline uses its data.
+        """
+        constant, several = is_constant(estimate, axis=0), np.isfinite(estimate).sum(axis=0) > 1
+        if several.any() and (constant | ~several).all():
+            shown = estimate[np.isfinite(estimate)][0]
+            raise InputError(
+                "a pipeline whose answers depend on the data",
+                f"the same answers at all {len(estimate)} candidates, such as {self.name} = "
+                f"{shown:.6g}",
+                "check that the pipeline fits the values that it is given, that its parameter is "
+                "free, and that it does not end on a bound",
+            )
 
 
 def turns(count: int, replicas: int) -> IntArray:

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from twoaxis.diagnosis import Tolerance
 from twoaxis.errors import InputError
 from twoaxis.parameters import Center, Parameter, center_of, checked_parameters
-from twoaxis.remedies.calibration.answers import Answer, ask, check_pipeline
+from twoaxis.remedies.calibration.answers import Answer, ask, check_pipeline, is_constant
 from twoaxis.remedies.calibration.simulation import (
     LAYOUT,
     build_simulator,
@@ -114,6 +114,7 @@ def simulated_audit(
     values, _ = simulator.simulate(q, draws)
     seeds = pipeline_seeds(seed, replicas)[1:]
     answers = _answers(pipeline, values[0], seeds, checked, view, vectorized, progress)
+    _check_dependence(answers, checked)
     found = [measure_replica(answer, checked, center.values, view) for answer in answers]
     fits = None
     if matched:
@@ -182,6 +183,19 @@ def _answers(
         )
     _check_usable(usable, view)
     return found
+
+
+def _check_dependence(answers: Sequence[Answer], parameters: Mapping[str, Parameter]) -> None:
+    """Refuse answers that are the same for every noise: they do not depend on the data."""
+    good = [answer.delivered for answer in answers if not answer.failure]
+    if all(is_constant(np.array([each[name] for each in good])) for name in parameters):
+        shown = ", ".join(f"{name} = {good[0][name]:.6g}" for name in parameters)
+        raise InputError(
+            "a pipeline whose answers depend on the data",
+            f"the same answer on all {len(good)} simulated datasets, {shown}",
+            "check that the pipeline fits the values that it is given, that its parameters are "
+            "free, and that it does not end on a bound",
+        )
 
 
 def _check_usable(answers: Sequence[Answer], view: View | None) -> None:

@@ -16,7 +16,7 @@ import xarray as xr
 from twoaxis.diagnosis import Route
 from twoaxis.files import write_whole
 from twoaxis.frozen import FrozenResidual
-from twoaxis.remedies.calibration.answers import Answer
+from twoaxis.remedies.calibration.answers import Answer, is_constant
 from twoaxis.remedies.simulated.replicas import known_truth
 from twoaxis.remedies.simulated.route import CLEAR, parameter_of, sizes_percent
 from twoaxis.remedies.simulated.views import rank_views
@@ -134,9 +134,14 @@ class SimulatedAudit:
 
     @property
     def corrected(self) -> dict[str, float]:
-        """The delivered values less the bias, in physical units."""
+        """The delivered values less the bias, in physical units.
+
+        NaN for a parameter that the pipeline returns unchanged on every dataset.
+        """
         return {
             name: float(p.to_value(p.to_coordinate(self.delivered[name]) - self.bias[name]))
+            if name not in self._constant
+            else np.nan
             for name, p in ((name, parameter_of(self.data, name)) for name in self.parameters)
         }
 
@@ -152,6 +157,12 @@ class SimulatedAudit:
             * (value if parameter_of(self.data, name).coordinate == "log" else 1.0)
             for name, value in self.corrected.items()
         }
+
+    @property
+    def _constant(self) -> list[str]:
+        """Parameters that the pipeline returns unchanged on every dataset."""
+        values = self.data["delivered"]
+        return [n for n in self.parameters if is_constant(values.sel(parameter=n).values)]
 
     @property
     def route(self) -> Route:
@@ -178,6 +189,12 @@ class SimulatedAudit:
         scatter = self.summary()["sd"].to_dict()
         for name in self.parameters:
             mean, error = self._means["delivered"][name]
+            if name in self._constant:
+                told.append(
+                    f"the pipeline returns the same {name} on every simulated dataset: it does not "
+                    "depend on the data, and there is no corrected value"
+                )
+                continue
             if abs(mean) < CLEAR * error:
                 told.append(
                     f"the bias of {name} is not told from zero: {mean:+.3g} with a standard error "
@@ -236,6 +253,9 @@ class SimulatedAudit:
         at = ", ".join(f"{name} = {value:.5g}" for name, value in self.simulated_at.items())
         lines = [f"Simulated audit at {at}: {self.replicas} replicas, {self.data.attrs['view']}"]
         for name in self.parameters:
+            if name in self._constant:
+                lines.append(f"  {name}: delivered {self.delivered[name]:.5g}; no corrected value")
+                continue
             lines.append(
                 f"  {name}: delivered {self.delivered[name]:.5g}; bias {self.bias[name]:+.3g} ± "
                 f"{self.bias_error[name]:.2g} in its coordinate; corrected "
