@@ -128,6 +128,19 @@ def test_fresh_provenance_tells_how_to_make_it_again():
     assert str(FRESH_NOISE_SEED) in fresh_dataset("burgers", layout=9, replica=4).provenance
 
 
+@pytest.mark.parametrize(
+    ("problem", "published"), [("burgers", range(8, 12)), ("darcy", range(10, 20))]
+)
+def test_only_what_was_published_is_a_published_dataset(problem, published):
+    for seed in (0, published[0] - 1, published[-1] + 1, 999):
+        with pytest.raises(InputError, match=f"{published[0]}, {published[1]}") as caught:
+            published_dataset(problem, seed)
+        assert "twoaxis.fresh_dataset" in caught.value.fix
+    for seed in (published[0], published[-1]):
+        assert published_dataset(problem, seed).label == str(seed)
+    assert fresh_dataset(problem, layout=999, replica=0).label == "999r0"
+
+
 @pytest.mark.parametrize("seed", [-1, 2**32, 1.5, 8.0, "8", None])
 @pytest.mark.parametrize(
     "call",

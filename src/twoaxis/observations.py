@@ -90,6 +90,14 @@ def standard_noise(seed: int | Sequence[int], replicas: int, count: int) -> Floa
 def published_dataset(problem: str | Problem, seed: int) -> Dataset:
     """Return the benchmark dataset of the study with this layout seed."""
     problem = get_problem(problem)
+    draws = (*problem.observed.layouts, *problem.observed.more_draws)
+    if _checked_seed(seed) not in draws:
+        raise InputError(
+            f"a published dataset of {problem.name}, one of {', '.join(map(str, draws))}",
+            f"{seed}, which is no dataset of the study",
+            f"choose one of them, or make data of your own with twoaxis.fresh_dataset("
+            f'"{problem.name}", layout={draws[0]}, replica=0)',
+        )
     sites, generator = _layout_generator(problem, seed)
     noise = generator.randn(len(sites))
     made = f"RandomState({seed}): layout, then noise"

@@ -119,6 +119,11 @@ DARCY = SteadyProblem(
     field=field,
     source=source,
     permeability=permeability,
-    observed=ObservationPlan(sites=256, noise_fraction=0.05, layouts=(10, 11, 12, 13)),
+    observed=ObservationPlan(
+        sites=256,
+        noise_fraction=0.05,
+        layouts=(10, 11, 12, 13),
+        more_draws=(14, 15, 16, 17, 18, 19),
+    ),
     ansatz=Ansatz(lift, factor),
 )

@@ -68,11 +68,21 @@ class ObservationPlan:
     """How a benchmark is observed: sites a layout and noise relative to the field.
 
     The noise has standard deviation ``noise_fraction * std(u)`` over the whole grid.
+
+    Attributes
+    ----------
+    sites : int
+    noise_fraction : float
+    layouts : tuple of int
+        Seeds of the layouts that are used by default.
+    more_draws : tuple of int
+        Seeds of further datasets of the study.
     """
 
     sites: int
     noise_fraction: float
     layouts: tuple[int, ...]
+    more_draws: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -142,19 +142,21 @@ def _(found: Polish) -> Action:
 @action_of.register
 def _(found: SimulatedAudit) -> Action:
     told, numbers = [], []
-    for name in found.parameters:
+    for name, corrected in found.corrected.items():
+        if np.isnan(corrected):  # the messages say why
+            continue
         told.append(
             f"On {found.replicas} datasets simulated at {name} = {found.simulated_at[name]:.4g}, "
             f"training came out off by {found.bias[name]:+.3g} ± {found.bias_error[name]:.1g} in "
             f"its coordinate, of which the fields explain {found.displacement[name]:+.3g}. If the "
-            f"bias is the same here, {name} is {found.corrected[name]:.5g} and not "
+            f"bias is the same here, {name} is {corrected:.5g} and not "
             f"{found.delivered[name]:.5g}."
         )
         numbers += [
             Number(f"bias of {name}", found.bias[name]),
             Number(f"standard error of the bias of {name}", found.bias_error[name]),
             Number(f"mean displacement D of {name}", found.displacement[name]),
-            Number(f"corrected {name}", found.corrected[name]),
+            Number(f"corrected {name}", corrected),
         ]
     told += [f"{line[0].upper()}{line[1:]}." for line in found.messages]
     call = "twoaxis.simulated_audit(pipeline, forward, parameters, noise)"
