@@ -110,6 +110,8 @@ CASES = {
     "no layouts": (dict(layouts={}), says("at least one layout")),
     "zero replicas": (dict(replicas=0), says("replicas", "at least 1", "replicas=0")),
     "replicas not whole": (dict(replicas=2.5), says("replicas", "2.5")),
+    "noise far below rounding": (dict(noise=1e-300), says("of the noise", "e\\+299", "units")),
+    "noise beyond all predictions": (dict(noise=1e300), says("of the noise", "e-301", "units")),
     "bank too small": (dict(bank=2), says("bank", "at least 5")),
     "level out of range": (dict(level=95), says("between 0 and 1", "95")),
     "unknown method": (dict(method="magic"), says("bank", "direct", "magic")),
@@ -242,3 +244,23 @@ def test_nothing_escapes_as_a_raw_exception(changes):
     arguments = {"forward": decay, "parameters": RATE, "noise": 0.1, "replicas": 3, **changes}
     with pytest.raises(ta.InputError):
         ta.resolve(**arguments)
+
+
+@pytest.mark.parametrize("method", ["auto", "direct"])
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_units_of_any_size_are_scaled_away_or_refused(method, scale):
+    def scaled(rate):
+        return scale * decay(rate)
+
+    settings = dict(replicas=3, method=method)
+    wanted = ta.resolve(decay, RATE, noise=0.1, **settings)
+    found = ta.resolve(scaled, RATE, noise=0.1 * scale, **settings)
+    np.testing.assert_allclose(found.estimate, wanted.estimate, rtol=1e-6)
+    for options in (dict(noise=0.1), dict(data=scaled(2.0) * (1 + 0.01 * np.cos(99 * T)))):
+        with pytest.raises(ta.InputError, match="in units in which they are near 1"):
+            ta.resolve(scaled, RATE, **settings, **options)
+
+
+def test_data_that_lie_beyond_the_range_of_squares_are_refused():
+    with pytest.raises(ta.InputError, match="observations on layout 'all' below 1e\\+60"):
+        ta.resolve(decay, RATE, noise=0.1, replicas=3, data=np.full(20, 1e300))

@@ -146,14 +146,28 @@ def test_a_bank_that_is_too_coarse_is_refined(entries, noise):
     assert np.abs(blind.estimate - direct.estimate).max() > 0.2 * spread
 
 
-@pytest.mark.filterwarnings("ignore:the derivative with respect to rate")
-def test_a_model_for_which_no_bank_is_fine_enough_is_said_aloud():
-    def rough(rate):
-        return decay(rate) + 0.05 * np.sin(1e5 * rate)
+def ripple(size):
+    """A model with a ripple that a bank of some hundred entries does not follow."""
+    return lambda rate: decay(rate) + size * np.sin(300 * rate)
 
+
+def test_a_bank_that_no_refinement_makes_good_enough_is_said_aloud_or_refused():
     parameters = {"rate": ta.Parameter(truth=1.7, bounds=BOUNDS)}
-    with pytest.warns(ta.AccuracyWarning, match='use method="direct"|did not converge'):
-        ta.resolve(rough, parameters, noise=0.01, replicas=20, bank=41)
+    settings = dict(noise=0.01, replicas=20, bank=41)
+    with pytest.warns(ta.AccuracyWarning, match='the forward model is not smooth; use method="d'):
+        ta.resolve(ripple(2e-4), parameters, **settings)
+    with pytest.raises(ta.InputError, match=r"standard errors, with [0-9]+ entries"):
+        ta.resolve(ripple(0.05), parameters, **settings)
+
+
+def test_bounds_that_are_far_too_wide_are_refused_or_give_the_same_as_a_direct_fit():
+    parameters = {"rate": ta.Parameter(truth=2.0, bounds=(1e-300, 1e300))}
+    settings = dict(noise=0.1, replicas=4)
+    found = ta.resolve(decay, parameters, **settings)
+    direct = ta.resolve(decay, parameters, method="direct", **settings)
+    np.testing.assert_allclose(found.estimate, direct.estimate, rtol=0.02)
+    with pytest.raises(ta.InputError, match="narrower bounds"):
+        ta.resolve(lambda rate: rate**2 * (1 + T), parameters, **settings)
 
 
 def test_the_fit_to_real_data_is_checked_too():

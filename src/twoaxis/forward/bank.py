@@ -20,6 +20,10 @@ from twoaxis.progress import Advance
 
 FloatArray = NDArray[np.float64]
 
+# An entry whose predictions are larger than this multiple of those at the centre is not used:
+# interpolation and squares would leave the range of float64.
+LARGEST_GROWTH = 1e75
+
 
 @dataclass(frozen=True)
 class Bank:
@@ -72,6 +76,9 @@ def build_bank(
     (name, parameter), *_ = model.parameters.items()
     knots = np.linspace(*parameter.coordinate_bounds, size)
     values, reasons = model(knots[:, None], advance)
+    scale = float(np.abs(model.center_values[model.entries]).max()) or 1.0
+    for entry in np.flatnonzero(np.abs(values / scale).max(axis=1) > LARGEST_GROWTH).tolist():
+        reasons[entry] = f"{model.name} returned more than {LARGEST_GROWTH:g} times its centre"
     good = np.array([not reason for reason in reasons])
     left = int(np.clip(np.searchsorted(knots, center, side="right") - 1, 0, size - 2))
     around = slice(left, left + 2)
@@ -90,7 +97,9 @@ def build_bank(
     gaps = np.flatnonzero(~good)
     first = max((int(g) + 1 for g in gaps if g < around.start), default=0)
     last = min((int(g) - 1 for g in gaps if g >= around.stop), default=size - 1)
-    curve = PchipInterpolator(knots[first : last + 1], values[first : last + 1], axis=0)
+    # PCHIP divides by slopes: for one that is almost zero the quotient overflows, as it may.
+    with np.errstate(over="ignore"):
+        curve = PchipInterpolator(knots[first : last + 1], values[first : last + 1], axis=0)
     return Bank(knots[first : last + 1], curve.c, _excluded(parameter, knots, reasons, first, last))
 
 

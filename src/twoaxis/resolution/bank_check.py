@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from twoaxis.errors import InputError
 from twoaxis.resolution.bank_fit import BankEstimator, direct_minimum
 from twoaxis.resolution.design import Design
 from twoaxis.resolution.estimator import Estimator, Fits
@@ -60,7 +61,7 @@ def check_bank(
     rows = [draws[:, : len(design.sites)] for design in designs]
     estimates = np.stack([f.estimate[1:, 0] for f in fits])
     if observed is not None:
-        real = [(d.white(observed[d.name]) - d.base)[None] for d in designs]
+        real = [d.row(observed[d.name])[None] for d in designs]
         own = [estimator.fit(d, row).estimate[:, 0] for d, row in zip(designs, real, strict=True)]
         estimates = np.hstack([estimates, own])
         rows = [np.vstack(both) for both in zip(rows, real, strict=True)]
@@ -85,6 +86,17 @@ def check_bank(
         percent=float(100 * np.max(gap) / setup.units[0]),
         standard_errors=float(np.max(gap / standard_error)),
     )
+
+
+def refuse_useless(bank: int, check: BankCheck | None) -> None:
+    """Refuse a bank whose own error is larger than that of the noise, however fine it is."""
+    if check is not None and np.isfinite(check.percent) and check.standard_errors > 1:
+        raise InputError(
+            "a bank whose estimates differ from direct optimisation by less than a standard error",
+            f"{check.percent:.3g} percent, or {check.standard_errors:.3g} standard errors, with "
+            f"{bank} entries",
+            'pass method="direct", or narrower bounds',
+        )
 
 
 def entries_needed(bank: int, check: BankCheck | None, before: BankCheck | None) -> int:

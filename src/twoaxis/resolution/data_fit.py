@@ -96,7 +96,7 @@ def estimate_noise(
     """
     total, freedom = 0.0, 0
     for design in designs:
-        fits = estimator.fit(design, (observed[design.name] - design.base)[None])
+        fits = estimator.fit(design, design.row(observed[design.name])[None])
         total += float(fits.chi2[0])
         freedom += len(design.sites) - fits.estimate.shape[1]
     size = sum(float(np.sum(observed[d.name] ** 2)) for d in designs)
@@ -127,7 +127,7 @@ def fit_data(
     results = []
     for design in designs:
         values = observed[design.name]
-        rows = (design.white(values) - design.base)[None]
+        rows = design.row(values)[None]
         fits = estimator.sets(design, rows, estimator.fit(design, rows))
         dimension = fits.estimate.shape[1]
         residuals = rows[0] - estimator.predict(design, fits.estimate[0])

@@ -24,6 +24,9 @@ IndexArray = NDArray[np.intp]
 ALL_LAYOUTS = "all layouts"
 # Relative asymmetry above which a covariance was surely meant to be something else.
 SYMMETRY_TOLERANCE = 1e-8
+# Whitened numbers beyond this, or below its inverse, are refused: squares and products of several
+# would leave the range of float64.
+LARGEST_WHITE = 1e60
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,21 @@ class Design:
     columns: IndexArray
     white: Whitener
     base: FloatArray
+
+    def row(self, values: FloatArray) -> FloatArray:
+        """Whitened deviations (n,) of observed values from the centre."""
+        with np.errstate(over="ignore"):
+            white = self.white(values)
+        largest = float(np.abs(white).max())
+        if not largest < LARGEST_WHITE:
+            raise InputError(
+                f"observations on layout {self.name!r} below {LARGEST_WHITE:g} standard deviations "
+                "of the noise",
+                f"{largest:.3g}",
+                "check the noise and the observations, and give both in units in which they are "
+                "near 1",
+            )
+        return white - self.base
 
     def deviations(self, predictions: FloatArray) -> FloatArray:
         """Whitened deviations from the centre of predictions (..., entries), as (..., n)."""

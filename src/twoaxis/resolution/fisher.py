@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
-from twoaxis.resolution.design import Design
+from twoaxis.resolution.design import LARGEST_WHITE, Design
 from twoaxis.resolution.sensitivity import Sensitivities
 
 FloatArray = NDArray[np.float64]
@@ -74,6 +74,14 @@ def information(
     """Return the information that a layout holds about the coordinates at `center`."""
     slope = design.white(derivative.slope.T[:, design.columns]).T  # (n, d)
     coarse = design.white(derivative.coarse.T[:, design.columns]).T
+    largest = float(np.abs(slope * units).max())
+    if largest != 0 and not 1 / LARGEST_WHITE < largest < LARGEST_WHITE:
+        raise InputError(
+            f"predictions on layout {design.name!r} that change by {1 / LARGEST_WHITE:g} to "
+            f"{LARGEST_WHITE:g} standard deviations of the noise for 100 percent of a parameter",
+            f"a change by {largest:.3g}",
+            "check the noise, and give predictions and noise in units in which they are near 1",
+        )
     size = np.linalg.norm(slope, axis=0)
     if not size.any():
         raise InputError(

@@ -21,7 +21,7 @@ from twoaxis.observations import standard_noise
 from twoaxis.parameters import Parameter
 from twoaxis.progress import progress_bar
 from twoaxis.resolution.assemble import Findings, assemble
-from twoaxis.resolution.bank_check import check_bank, entries_needed
+from twoaxis.resolution.bank_check import check_bank, entries_needed, refuse_useless
 from twoaxis.resolution.bank_fit import BankEstimator
 from twoaxis.resolution.data_fit import checked_data, estimate_noise, fit_data
 from twoaxis.resolution.design import Design, Noise, checked_noise
@@ -102,7 +102,8 @@ def resolve(
         several parameters are always fitted directly, by nonlinear least squares.
     bank : int
         Entries of the bank. Where the check against direct optimisation finds a difference of
-        more than 0.05 standard errors, the bank is refined, and the result says so.
+        more than 0.05 standard errors, the bank is refined, and the result says so. One that
+        refinement does not bring below a standard error is refused.
     starts : int
         Starting points of a direct fit.
     level : float
@@ -154,6 +155,7 @@ def resolve(
         if needed == entries:
             break
         entries = needed
+    refuse_useless(entries, check)
     real = (
         None
         if observed is None
