@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 TAKEN_NAMES = {"profile", "status", "holds_center"}
+# Values whose squares, and products of few of them, are far from underflow and overflow.
+SMALLEST, LARGEST = 1e-140, 1e140
+# Units of rounding of floating-point types other than double precision.
+ROUNDING = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23}
+# Two evaluations may differ by this many units of rounding, as sums in parallel do.
+REPEATABLE = 1e4
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +91,13 @@ class FrozenResidual:
                 ", ".join(map(repr, taken)),
                 "rename it: the table of a scan has columns of these names",
             )
+        for name, parameter in self.parameters.items():
+            if parameter.coordinate == "linear" and max(map(abs, parameter.bounds)) > LARGEST:
+                raise InputError(
+                    f"bounds of {name} between {-LARGEST:g} and {LARGEST:g} in linear coordinates",
+                    f"bounds={parameter.bounds}",
+                    'narrow them, or pass coordinate="log" for a positive parameter',
+                )
         object.__setattr__(self, "points", _checked_points(self.points))
         _check_signature(self.residual, self.parameters)
         for name in ("jacobian", "residual_at"):
@@ -133,16 +146,28 @@ class FrozenResidual:
         return np.concatenate([np.pad(p, ((0, 0), (0, width - p.shape[1]))) for p in self.points])
 
     def raw(self, values: Mapping[str, Any]) -> Any:
-        """Call the residual as it is."""
-        return self.residual(**values)
+        """Call the residual as it is; what it raises becomes an `InputError` with that cause."""
+        return called("residual", self.residual, values)
 
     def at(self, coordinates: FloatArray) -> FloatArray:
         """Residual values, float64, at coordinates of shape (d,)."""
-        return self.checked(self.raw(self.physical(coordinates)), self.physical(coordinates))
+        values = self.physical(coordinates)
+        return self.checked(self.raw(values), values)
 
     def physical(self, coordinates: FloatArray) -> dict[str, float]:
-        """Physical parameters by name."""
-        return physical_values(self.parameters, coordinates)
+        """Physical parameters by name.
+
+        Coordinates inside the bounds give values inside them, and a bound gives itself:
+        ``exp(log(p))`` is p only to rounding.
+        """
+        found = physical_values(self.parameters, coordinates)
+        for (name, p), q in zip(self.parameters.items(), coordinates, strict=True):
+            low, high = p.coordinate_bounds
+            if q in (low, high):
+                found[name] = p.bounds[0] if q == low else p.bounds[1]
+            elif low < q < high:
+                found[name] = min(max(found[name], p.bounds[0]), p.bounds[1])
+        return found
 
     def coordinates(self, values: Mapping[str, float]) -> FloatArray:
         """Coordinates, shape (d,), of physical parameters by name."""
@@ -222,6 +247,78 @@ class FrozenResidual:
         from twoaxis.exported import export_residual
 
         return export_residual(self, path)
+
+
+def called(what: str, function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """Call a user's function of the parameters, and say with what it was called if it raises."""
+    try:
+        return function(**values)
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # whatever a user's function or its library raises
+        shown = ", ".join(f"{name}={_shown(value)}" for name, value in values.items())
+        raise InputError(
+            f"a {what} that can be evaluated inside the parameter bounds",
+            f"{type(error).__name__} from {what}({shown}): {error}",
+            f"correct {what} there, or narrow the bounds to where it is defined",
+        ) from error
+
+
+def _shown(value: Any) -> str:
+    """A parameter value in an error; automatic differentiation passes objects of its own."""
+    try:
+        return f"{float(value):.6g}"
+    except Exception:
+        return type(value).__name__
+
+
+def rounding_unit(output: Any) -> float:
+    """Return the unit of rounding of the least precise array that a residual returned."""
+    parts = output if isinstance(output, (tuple, list)) else [output]
+    kinds = [str(getattr(part, "dtype", "float64")).removeprefix("torch.") for part in parts]
+    return max(ROUNDING.get(kind, 2.0**-52) for kind in kinds)
+
+
+def check_repeatable(
+    frozen: FrozenResidual, output: Any, residual: FloatArray, values: Mapping[str, float]
+) -> None:
+    """Evaluate a residual once more at the same values, and refuse a random one."""
+    again = frozen.checked(frozen.raw(values), values)
+    difference = np.inf
+    if len(again) == len(residual):
+        difference = float(np.abs(again - residual).max())
+    size = float(np.abs(residual).max())
+    if difference > REPEATABLE * rounding_unit(output) * size:
+        shown = ", ".join(f"{name}={value:g}" for name, value in values.items())
+        raise InputError(
+            "a deterministic residual",
+            f"two evaluations for {shown} that differ by up to {difference:.3g}, where the "
+            f"residual is at most {size:.3g}: the residual is not deterministic",
+            "fix its random numbers: draw points once, fix seeds, switch dropout off with "
+            "model.eval()",
+        )
+
+
+def same_size(values: FloatArray, residual: FloatArray) -> FloatArray:
+    """Return `values`, unless the residual has changed its length with the parameter."""
+    if len(values) != len(residual):
+        raise InputError(
+            "a residual of the same length for every parameter",
+            f"{len(residual)} values at the centre and {len(values)} elsewhere",
+            "evaluate the residual at the same points for every parameter",
+        )
+    return values
+
+
+def check_magnitude(largest: float, what: str, *, tiny: bool = True) -> None:
+    """Refuse values whose squares overflow, or, where `tiny`, underflow; zero is fine."""
+    if largest > LARGEST or (tiny and 0 < largest < SMALLEST):
+        raise InputError(
+            f"a {what} between {SMALLEST:g} and {LARGEST:g}, so that its square can be represented",
+            f"values of at most {largest:.3g}",
+            "multiply the residual by a constant, which changes no displacement, or narrow the "
+            "bounds",
+        )
 
 
 def as_frozen(

@@ -14,7 +14,7 @@ import torch
 
 import twoaxis as ta
 from twoaxis import views
-from twoaxis.geometry.affine import affine_parts, affine_profile
+from twoaxis.geometry.affine import affine_in_bounds, affine_profile
 
 N = 24
 POINTS = np.arange(float(N))
@@ -208,9 +208,11 @@ def test_the_profile_is_the_quadratic_of_the_inner_products():
     view, J, rest, rng = case(9, 2)
     given = parameters([1.0, 2.0], wide, "log")
     frozen = ta.FrozenResidual(lambda p0, p1: rest + J @ [p0, p1], given, POINTS)
-    columns = affine_parts(frozen, np.log([1.0, 2.0]))
-    np.testing.assert_allclose(columns, np.column_stack([J, rest]), rtol=0, atol=1e-13)
-    profile = affine_profile(columns, view.bind(POINTS))
+    center = np.log([1.0, 2.0])
+    test = affine_in_bounds(frozen, center, frozen.at(center))
+    np.testing.assert_allclose(test.form.slopes, J, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(test.form.constant, rest, rtol=0, atol=1e-13)
+    profile = affine_profile(test.form, view.bind(POINTS))
     M = view.bind(POINTS).matrix()
     for p in rng.uniform(0.5, 9.0, (5, 2)):
         r = rest + J @ p
@@ -256,7 +258,11 @@ def test_what_is_affine_is_recognised_around_any_centre(truth, coordinate):
 
     scan = ta.frozen_scan(residual, given, views.Pointwise(), points=POINTS)
     assert scan.affine
-    assert len(calls) <= 6  # the whole profile comes from a few evaluations
+    assert len(calls) <= 21  # the whole profile comes from a few evaluations
+    assert min(calls) == 0.3
+    assert max(calls) == 10.0
+    assert 12 <= scan.affine_checked <= 18
+    assert scan.affine_deviation < 1e-13
     assert scan.minimum["p"] == pytest.approx(5.0 - a @ b / (b @ b), rel=1e-12)
 
 
@@ -286,3 +292,73 @@ def test_single_precision_at_a_bound(seed):
     )
     assert scan.status == "on the lower bound of p"
     assert scan.minimum["p"] == pytest.approx(0.2, rel=1e-12)
+
+
+REGIMES = {
+    "a clamp below the centre": lambda p: max(p, 0.5),
+    "a clamp above the centre": lambda p: min(p, 2.0),
+    "a switch below the centre": lambda p: p if p > 0.6 else 3.0 - p,
+    "another slope in the middle": lambda p: p + 0.5 * max(min(p, 3.0) - 1.5, 0.0),
+}
+
+
+@pytest.mark.parametrize("regime", REGIMES.values(), ids=REGIMES)
+@pytest.mark.parametrize("truth", [0.15, 1.0, 4.5])
+@pytest.mark.parametrize("coordinate", ["log", "linear"])
+def test_another_regime_is_not_affine(regime, truth, coordinate):
+    a, b = np.random.default_rng(0).normal(size=(2, N))
+    given = {"p": ta.Parameter(truth=truth, bounds=(0.1, 5.0), coordinate=coordinate)}
+    scan = ta.frozen_scan(lambda p: a + b * regime(p), given, views.Pointwise(), points=POINTS)
+    assert not scan.affine
+    assert scan.affine_deviation > 1e-3
+
+
+def test_a_zero_in_the_other_regime_is_found():
+    # Above 0.5 the residual points to 1.93; below, its slope is another and it has a zero.
+    b = np.random.default_rng(0).normal(size=N)
+    given = {"p": ta.Parameter(truth=1.0, bounds=(0.1, 5.0))}
+
+    def residual(p):
+        return b * (0.2 * (p - 1.93)) if p > 0.5 else b * (p - 0.3)
+
+    scan = ta.frozen_scan(residual, given, views.Pointwise(), points=POINTS)
+    assert not scan.affine
+    found = sorted(scan.local_minima["p"])
+    np.testing.assert_allclose(found, [0.3, 1.93], rtol=1e-6)
+
+
+def test_a_regime_of_two_parameters_together():
+    a, b, c = np.random.default_rng(0).normal(size=(3, N))
+    given = parameters([1.0, 1.0], wide, "log")
+
+    def residual(p0, p1):
+        return a + b * p0 + c * p1 + (0.1 * b if p0 > 2 and p1 > 2 else 0.0)
+
+    scan = ta.frozen_scan(residual, given, views.Pointwise(), points=POINTS, candidates=9)
+    assert not scan.affine
+
+
+def test_a_regime_that_the_test_misses_is_found_at_the_minimum(monkeypatch):
+    # The final comparison with direct evaluations stands by itself.
+    monkeypatch.setattr("twoaxis.exported.affine.ALONG_EACH", 0)
+    monkeypatch.setattr("twoaxis.exported.affine.TOGETHER", 0)
+    b = np.random.default_rng(0).normal(size=N)
+    given = {"p": ta.Parameter(truth=1.0, bounds=(0.1, 5.0))}
+
+    def residual(p):
+        return b * (p - 2.0) + (0.1 if 1.9 < p < 2.1 else 0.0)
+
+    scan = ta.frozen_scan(residual, given, views.Pointwise(), points=POINTS)
+    assert not scan.affine
+    assert scan.affine_deviation > 1e-8
+
+
+def test_tiny_slopes_of_a_large_parameter():
+    # Squares of the slopes underflow; those of the residual do not.
+    b = np.random.default_rng(0).normal(size=N)
+    given = {"p": ta.Parameter(truth=1e100, bounds=(1e99, 1e101))}
+    scan = ta.frozen_scan(
+        lambda p: 1e-170 * b * (p - 2e100), given, views.Pointwise(), points=POINTS
+    )
+    assert scan.affine
+    assert scan.minimum["p"] == pytest.approx(2e100, rel=1e-10)

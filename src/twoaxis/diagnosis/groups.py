@@ -153,6 +153,8 @@ def scan_group(scan: FrozenScan, score: Score) -> xr.Dataset:
         {
             "status": scan.status,
             "affine": int(scan.affine),
+            "affine_checked": scan.affine_checked,
+            "affine_deviation": scan.affine_deviation,
             "start_spread": scan.start_spread,
             "view": scan.view,
         },
@@ -188,6 +190,8 @@ def scan_from(group: xr.Dataset, parameters: Parameters, center: Center) -> Froz
         affine=bool(group.attrs["affine"]),
         start_spread=float(group.attrs["start_spread"]),
         view=str(group.attrs["view"]),
+        affine_checked=int(group.attrs["affine_checked"]),
+        affine_deviation=float(group.attrs["affine_deviation"]),
     )
 
 

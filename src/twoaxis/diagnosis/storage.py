@@ -15,7 +15,14 @@ from twoaxis.netcdf import check_schema, contradiction, read_netcdf, refuse
 ATTRIBUTES = {
     "/": ("centered_on", "route", "reason", "view", "training_view", "view_relation"),
     "/score": ("view", "derivative"),
-    "/scan": ("status", "affine", "start_spread", "view"),
+    "/scan": (
+        "status",
+        "affine",
+        "affine_checked",
+        "affine_deviation",
+        "start_spread",
+        "view",
+    ),
     "/field": ("points_total", "points_kept", "field_name"),
     "/spectrum": ("basis", "complete"),
     "/resimulation": ("layout", "observations"),

@@ -44,7 +44,9 @@ the centre, unsigned unless the name or the meaning says signed.
     ``minimum``, ``grid_minimum``, ``displacement`` (parameter): of the global minimum, NaN when
     the profile is flat. ``profile_at_center`` (). All minima, lowest first: ``local_minimum``
     (local, parameter), ``local_profile``, ``local_status``, ``local_holds_center`` (local).
-    Attributes: ``status``, ``affine`` (0 or 1), ``start_spread``, ``view``.
+    Attributes: ``status``, ``affine`` (0 or 1), ``affine_checked`` and ``affine_deviation``
+    (number of values compared with an affine form, largest relative deviation),
+    ``start_spread``, ``view``.
 [``/training_view/score``, ``/training_view/scan``]
     The same two groups under the training view, where the audited view is another one.
 [``/delivery``]

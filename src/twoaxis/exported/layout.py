@@ -19,8 +19,9 @@ Where the frozen residual has them
     ``field`` (place), ``axis_name`` (named_axis), ``view_array`` (view_0, ...).
 Attributes of the file
     ``schema``, ``title``, ``written_by``; ``form``; ``accuracy`` and ``tolerance``, relative;
-    ``calls``; ``derivative``: "exact" or "difference"; ``several_points`` (0 or 1);
-    ``field_name``; ``view``: JSON; ``sha256``, over everything else.
+    ``checked``: the number of parameter values at which accuracy was measured; ``calls``;
+    ``derivative``: "exact" or "difference"; ``several_points`` (0 or 1); ``field_name``;
+    ``view``: JSON; ``sha256``, over everything else.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ ATTRIBUTES = (
     "written_by",
     "form",
     "accuracy",
+    "checked",
     "tolerance",
     "calls",
     "derivative",
@@ -93,13 +95,15 @@ def seal(data: xr.Dataset) -> str:
     found = hashlib.sha256()
     for name in sorted(str(each) for each in data.variables):
         variable = data.variables[name]
-        found.update(f"{name}{variable.dims}{variable.shape}".encode())
+        found.update(f"{name}{variable.dims}{variable.shape}".encode(errors="surrogatepass"))
         values = np.asarray(variable.values)
         if values.dtype.kind in "iufb":
             found.update(np.ascontiguousarray(values, dtype="<f8").tobytes())
         else:
-            found.update("\0".join(map(str, values.ravel().tolist())).encode())
+            found.update(
+                "\0".join(map(str, values.ravel().tolist())).encode(errors="surrogatepass")
+            )
     for name in sorted(map(str, data.attrs)):
         if name != "sha256":
-            found.update(f"\0{name}={data.attrs[name]}".encode())
+            found.update(f"\0{name}={data.attrs[name]}".encode(errors="surrogatepass"))
     return found.hexdigest()

@@ -136,7 +136,10 @@ def _frozen(data: xr.Dataset) -> FrozenResidual:
         raise ValueError(f"equations of {sizes[:9]} values, {data.sizes['value']} in all")
     form = _form(data, parameters)
     residual, jacobian = as_functions(form, parameters, sizes)
-    told = f"loaded from an export: {form.in_words()}, accurate to {_accuracy(data):.1g}"
+    told = (
+        f"loaded from an export: {form.in_words()}, accurate to {_accuracy(data):.1g} at "
+        f"{int(data.attrs['checked'])} parameter values where the two were compared"
+    )
     frozen = FrozenResidual(
         residual,
         parameters,

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
+from twoaxis.exported.affine import affine_test
 from twoaxis.exported.chebyshev import TensorGrid, coefficient_sizes, nodes_between
-from twoaxis.exported.reduction import AffineForm, Form, SampledForm
+from twoaxis.exported.reduction import Form, SampledForm
 from twoaxis.frozen import FrozenResidual
-from twoaxis.parameters import Parameter
 
 FloatArray = NDArray[np.float64]
 
@@ -28,8 +28,6 @@ MOST_CALLS = 5_000
 MOST_NUMBERS = 25_000_000
 FIRST_COUNT = 9
 MOST_NODES = 513  # along one coordinate
-# Scores take differences around their centre, which may lie on a bound: room for their steps.
-MARGIN = 2.5e-3
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,9 @@ class Reduced:
     ----------
     form : AffineForm or SampledForm
     accuracy : float
-        Largest relative error found at points that were not used.
+        Largest relative error found at parameter values that were not used.
+    checked : int
+        Number of those values.
     tolerance : float
     calls : int
         How often the residual was evaluated.
@@ -48,6 +48,7 @@ class Reduced:
 
     form: Form
     accuracy: float
+    checked: int
     tolerance: float
     calls: int
 
@@ -66,9 +67,10 @@ def reduce_residual(frozen: FrozenResidual, center: FloatArray, single: bool) ->
     """
     tolerance = SINGLE_TOLERANCE if single else TOLERANCE
     counted = _Counted(frozen)
-    affine = _affine(counted, center, 1.0 if single else AFFINE_SHARE, tolerance)
-    if affine is not None:
-        return Reduced(affine[0], affine[1], tolerance, counted.calls)
+    share = 1.0 if single else AFFINE_SHARE
+    test = affine_test(counted, frozen, center, share * tolerance)
+    if test.form is not None:
+        return Reduced(test.form, test.deviation, test.checked, tolerance, counted.calls)
     return _sampled(counted, center, tolerance)
 
 
@@ -93,31 +95,9 @@ class _Counted:
         return values
 
 
-def _affine(
-    residual: _Counted, center: FloatArray, share: float, tolerance: float
-) -> tuple[AffineForm, float] | None:
-    """Return ``a + sum_j p_j b_j`` and its error at other points, where that describes it."""
-    frozen = residual.frozen
-    low, high = frozen.coordinate_bounds
-    far = np.where(high - center >= center - low, high, low)
-    middle = _physical(frozen, center)
-    at_center = residual(center)
-    columns = []
-    for j in range(len(center)):
-        moved = center.copy()
-        moved[j] = far[j]
-        columns.append((residual(moved) - at_center) / (_physical(frozen, moved)[j] - middle[j]))
-    slopes = np.column_stack(columns)
-    form = AffineForm(at_center - slopes @ middle, slopes)
-    checks = [center + part * (far - center) for part in (0.236, 0.618)]
-    checks.append((low + high) / 2 + 0.35 * (high - low) * (-1.0) ** np.arange(len(center)))
-    worst = _worst(residual, form, checks, np.abs(at_center).max())
-    return (form, worst) if worst <= share * tolerance else None
-
-
 def _sampled(residual: _Counted, center: FloatArray, tolerance: float) -> Reduced:
     """Sample on as many nodes as lines through the centre call for; measure the error between."""
-    low, high = _range(residual)
+    low, high = residual.frozen.coordinate_bounds
     lines = [_line(residual, center, j, low[j], high[j], tolerance) for j in range(len(low))]
     shape = _shape(residual, lines, tolerance)
     scale = float(np.abs(residual(center)).max())
@@ -126,9 +106,10 @@ def _sampled(residual: _Counted, center: FloatArray, tolerance: float) -> Reduce
         ends = zip(low, high, shape, strict=True)
         grid = TensorGrid(tuple(nodes_between(*each) for each in ends))
         form = SampledForm(grid, _filled(residual, grid))
-        worst = _worst(residual, form, _between(grid, center), scale)
+        checks = _between(grid, center)
+        worst = _worst(residual, form, checks, scale)
         if worst <= tolerance:
-            return Reduced(form, worst, tolerance, residual.calls)
+            return Reduced(form, worst, len(checks), tolerance, residual.calls)
         # Lines through the centre do not see everything that happens between them.
         shape = tuple(n + (n + 1) // 2 for n in shape)
 
@@ -180,27 +161,6 @@ def _worst(residual: _Counted, form: Form, checks: list[FloatArray], scale: floa
     return worst
 
 
-def _range(residual: _Counted) -> tuple[FloatArray, FloatArray]:
-    """The bounds, and a little more where the residual exists there."""
-    frozen = residual.frozen
-    low, high = frozen.coordinate_bounds
-    room = MARGIN * np.array([_unit(p) for p in frozen.parameters.values()])
-    try:
-        for ends in (low - room, high + room):
-            residual(ends)
-    except (InputError, ArithmeticError, ValueError, RuntimeError):
-        return low, high  # an equation may end at its bounds, as a square root does at zero
-    return low - room, high + room
-
-
-def _unit(parameter: Parameter) -> float:
-    """At least what a difference's step refers to, wherever the centre lies."""
-    if parameter.coordinate == "log":
-        return 1.0
-    low, high = parameter.bounds
-    return max(high - low, abs(low), abs(high), parameter.scale or 0.0)
-
-
 def _filled(residual: _Counted, grid: TensorGrid) -> FloatArray:
     first = residual(np.array([nodes[0] for nodes in grid.nodes]))
     samples = np.empty((*grid.shape, len(first)))
@@ -221,10 +181,6 @@ def _between(grid: TensorGrid, center: FloatArray) -> list[FloatArray]:
             found.append(where)
     low, high = (np.array([nodes[k] for nodes in grid.nodes]) for k in (0, -1))
     return [*found, *np.random.default_rng(0).uniform(low, high, (24, len(center)))]
-
-
-def _physical(frozen: FrozenResidual, coordinates: FloatArray) -> FloatArray:
-    return np.array(list(frozen.physical(coordinates).values()))
 
 
 def _affordable(residual: _Counted, shape: tuple[int, ...]) -> bool:

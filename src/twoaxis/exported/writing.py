@@ -16,7 +16,7 @@ from twoaxis.exported.layout import AFFINE, OPTIONAL, SCHEMA, VARIABLES, labelle
 from twoaxis.exported.reduction import AffineForm, Form
 from twoaxis.exported.sampling import reduce_residual
 from twoaxis.files import ensure_writable, write_whole
-from twoaxis.frozen import FrozenResidual
+from twoaxis.frozen import FrozenResidual, check_repeatable, rounding_unit
 from twoaxis.version import __version__
 from twoaxis.views.storage import view_to_plain
 
@@ -31,7 +31,8 @@ def export_residual(frozen: FrozenResidual, path: str | os.PathLike[str]) -> Pat
     output = frozen.raw(values)
     parts = output if isinstance(output, (tuple, list)) else [output]
     at_center = frozen.checked(output, values)
-    reduced = reduce_residual(frozen, center, _in_single_precision(parts))
+    check_repeatable(frozen, output, at_center, values)
+    reduced = reduce_residual(frozen, center, single=rounding_unit(output) > 1e-12)
     plain, array = (None, None)
     if frozen.view is not None:
         plain, array = view_to_plain(frozen.view, frozen.points)
@@ -54,6 +55,7 @@ def export_residual(frozen: FrozenResidual, path: str | os.PathLike[str]) -> Pat
         "written_by": f"twoaxis {__version__}",
         "form": "affine" if isinstance(reduced.form, AffineForm) else "sampled",
         "accuracy": reduced.accuracy,
+        "checked": reduced.checked,
         "tolerance": reduced.tolerance,
         "calls": reduced.calls,
         "derivative": "exact" if _differentiable(frozen, parts[0]) else "difference",
@@ -85,11 +87,6 @@ def _center(frozen: FrozenResidual) -> FloatArray:
             return frozen.coordinates(known)
     low, high = frozen.coordinate_bounds
     return np.asarray((low + high) / 2)
-
-
-def _in_single_precision(parts: Any) -> bool:
-    """Whether any equation is computed with fewer digits than a double has."""
-    return any("64" not in str(getattr(part, "dtype", "float64")) for part in parts)
 
 
 def _differentiable(frozen: FrozenResidual, first: Any) -> bool:

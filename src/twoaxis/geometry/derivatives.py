@@ -3,7 +3,13 @@ r"""How the residual changes with the parameters, as exactly as its author allow
 First derivatives are exact where the residual brings its own, or where it is made of JAX or
 PyTorch operations: these libraries are never imported here, but where a residual returns one
 of their arrays, the library is loaded already and differentiates the residual forward. Any
-other residual is differenced, centred, in the coordinate, with the published step 1e-3.
+other residual is differenced, centred, in the coordinate, with the published step 1e-3; next to
+a bound the difference is shifted inward, and stays of second order: the residual is never
+evaluated outside the bounds.
+
+Exact derivatives are compared with differences before they are used
+(`twoaxis.geometry.derivative_check`): a plain number, a detached tensor or ``stop_gradient`` in
+one term of the residual drops that term's derivative without an error.
 
 Derivatives by physical parameters, :math:`r_i` and :math:`r_{ij}`, become derivatives by
 coordinates through the chain rule, with :math:`p' = p'' = p` in log coordinates:
@@ -17,14 +23,22 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoaxis.errors import InputError
-from twoaxis.frozen import FrozenResidual
+from twoaxis.errors import AccuracyWarning, InputError
+from twoaxis.frozen import (
+    FrozenResidual,
+    called,
+    check_magnitude,
+    check_repeatable,
+    same_size,
+)
+from twoaxis.geometry.derivative_check import Disagreement, disagreements
+from twoaxis.geometry.stencils import difference_weights, offsets_inside
 
 FloatArray = NDArray[np.float64]
 Derivative = Literal["auto", "exact", "difference"]
@@ -45,12 +59,15 @@ class Linearization:
         ``weighted_second(w)``: the matrix of ``w . d_i d_j r``, shape (d, d).
     source : str
         Where the first derivatives come from.
+    exact : bool
+        Whether they are exact, and not differences.
     """
 
     residual: FloatArray
     jacobian: FloatArray
     weighted_second: Callable[[FloatArray], FloatArray]
     source: str
+    exact: bool
 
 
 def linearize(
@@ -58,8 +75,21 @@ def linearize(
     center: FloatArray,
     derivative: Derivative = "auto",
     step: float = STEP,
+    *,
+    check: bool = True,
 ) -> Linearization:
-    """Differentiate a frozen residual at coordinates `center`, shape (d,)."""
+    """Differentiate a frozen residual at coordinates `center`, shape (d,).
+
+    Parameters
+    ----------
+    frozen : FrozenResidual
+    center : array, shape (d,)
+    derivative : {"auto", "exact", "difference"}
+    step : float
+    check : bool
+        Compare exact derivatives with differences, and two evaluations with each other. A
+        caller that has done so nearby, as a scan has at its centre, may leave it out.
+    """
     if derivative not in ("auto", "exact", "difference"):
         raise InputError(
             'derivative "auto", "exact" or "difference"', repr(derivative), "choose one of them"
@@ -68,50 +98,99 @@ def linearize(
     values = frozen.physical(center)
     output = frozen.raw(values)
     residual = frozen.checked(output, values)
+    if check:
+        check_repeatable(frozen, output, residual, values)
+        check_magnitude(float(np.abs(residual).max()), "residual", tiny=False)
+    around = _Neighbors(frozen, center, residual, step)
+    doubt = ""
     if derivative != "difference":
         exact = _exact_jacobian(frozen, output, len(residual))
-        if exact is not None:
-            columns = exact[0](values)
-            if frozen.jacobian is not None or not _loses_tangents(frozen, center, columns, step):
-                return _from_exact(frozen, center, residual, columns, *exact, step)
+        if exact is None:
+            doubt = "one that returns NumPy arrays and has no jacobian"
+        else:
+            columns, doubt = _verified(frozen, center, output, residual, exact, check)
+            if columns is not None:
+                found = _from_exact(around, columns, *exact)
+                return _representable(found, frozen) if check else found
         if derivative == "exact":
             raise InputError(
                 "a residual whose derivatives are exact",
-                "one that returns NumPy arrays, or loses its derivative on the way, and brings no "
-                "jacobian",
-                "write it with JAX or PyTorch operations, pass jacobian= to FrozenResidual, or "
-                'use derivative="difference"',
+                doubt,
+                "write it with JAX or PyTorch operations, without float(), .detach() or "
+                "stop_gradient on a parameter, pass jacobian= to FrozenResidual, or use "
+                'derivative="difference"',
             )
-    return _by_differences(frozen, center, residual, step)
+        if exact is not None:
+            warnings.warn(
+                AccuracyWarning(
+                    f"the automatic derivative of the residual is not used: {doubt}; differences "
+                    "replace it. float(), .detach() or stop_gradient on a parameter inside the "
+                    "residual cuts its derivative"
+                ),
+                stacklevel=3,
+            )
+    found = _by_differences(around, doubt if derivative != "difference" and exact else "")
+    return _representable(found, frozen) if check else found
+
+
+def _verified(
+    frozen: FrozenResidual,
+    center: FloatArray,
+    output: Any,
+    residual: FloatArray,
+    exact: tuple[Callable[[dict[str, float]], FloatArray], str],
+    check: bool,
+) -> tuple[FloatArray | None, str]:
+    """Return the exact physical columns, or None and why they cannot be used."""
+    jacobian, source = exact
+    given = frozen.jacobian is not None
+    try:
+        columns = jacobian(frozen.physical(center))
+    except InputError as error:
+        if given:
+            raise
+        # The residual could be evaluated, but not with the numbers that carry derivatives.
+        return None, f"{source.removeprefix('exact, by ')} cannot differentiate it ({error.got})"
+    if not check:
+        return columns, ""
+    first, _ = _slopes_of_values(frozen, center)
+    units = np.array([_unit(frozen, center, j) for j in range(len(center))])
+    wrong = disagreements(frozen, center, output, residual, columns * first, units)
+    if not wrong:
+        return columns, ""
+    told = "; ".join(_in_words(each, frozen, first) for each in wrong)
+    if given:
+        raise InputError(
+            "a jacobian that agrees with differences of the residual",
+            told,
+            "correct signs, factors and the order of its columns: they are derivatives by the "
+            "physical parameters, not by their logarithms; from an adapter, remove float(), "
+            ".detach() and stop_gradient on the parameter in the equation",
+        )
+    return None, f"{source.removeprefix('exact, by ')} disagrees with differences: {told}"
+
+
+def _in_words(found: Disagreement, frozen: FrozenResidual, first: FloatArray) -> str:
+    """Say by how much a column and its differences disagree, per physical parameter."""
+    slope = abs(float(first[found.column]))
+    sizes = (found.exact / slope, found.difference / slope, found.deviation / slope)
+    return (
+        f"the derivative by {frozen.names[found.column]} has the root mean square {sizes[0]:.4g}, "
+        f"differences have {sizes[1]:.4g}, and they differ by {sizes[2]:.4g}"
+    )
+
+
+def _representable(found: Linearization, frozen: FrozenResidual) -> Linearization:
+    """Return `found`, unless squares of its columns cannot be represented."""
+    for name, column in zip(frozen.names, found.jacobian.T, strict=True):
+        check_magnitude(float(np.abs(column).max()), f"derivative of the residual by {name}")
+    return found
 
 
 def _check_step(step: Any) -> None:
     real = isinstance(step, (int, float, np.integer, np.floating)) and not isinstance(step, bool)
     if not (real and 0 < step < 1):
         raise InputError("a step between 0 and 1", f"step={step!r}", "pass step=1e-3")
-
-
-def _loses_tangents(
-    frozen: FrozenResidual,
-    center: FloatArray,
-    columns: FloatArray,
-    step: float,
-) -> bool:
-    """Tell whether a derivative that came out as zero is not zero at all.
-
-    A residual that turns its parameter into a plain number, or computes in inference mode,
-    drops the derivative without a word.
-    """
-    for j in np.flatnonzero(~columns.any(axis=0)).tolist():
-        move = np.zeros(len(center))
-        move[j] = step * _unit(frozen, center, j)
-        ahead, behind = frozen.at(center + move), frozen.at(center - move)
-        # At a stationary point the residual changes alike on both sides, and only then.
-        odd = np.abs(same_size(ahead, behind) - behind).max()
-        even = np.abs(ahead + behind - 2 * frozen.at(center)).max()
-        if odd > 1e-3 * even + 1e-12 * np.abs(ahead).max():
-            return True
-    return False
 
 
 def _slopes_of_values(frozen: FrozenResidual, center: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -121,31 +200,99 @@ def _slopes_of_values(frozen: FrozenResidual, center: FloatArray) -> tuple[Float
     return np.where(logarithmic, values, 1.0), np.where(logarithmic, values, 0.0)
 
 
+@dataclass
+class _Neighbors:
+    """The residual around a centre, in steps of its differences, inside the bounds.
+
+    Attributes
+    ----------
+    frozen : FrozenResidual
+    center : array, shape (d,)
+    residual : array, shape (N,)
+        At the centre.
+    step : float
+    sizes : array, shape (d,)
+        The step of each coordinate, at most an eighth of the distance between its bounds.
+    """
+
+    frozen: FrozenResidual
+    center: FloatArray
+    residual: FloatArray
+    step: float
+    sizes: FloatArray = field(init=False)
+    _known: dict[tuple[int, int], FloatArray] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        low, high = self.frozen.coordinate_bounds
+        units = [_unit(self.frozen, self.center, j) for j in range(len(self.center))]
+        self.sizes = np.minimum(self.step * np.array(units), (high - low) / 8)
+
+    def offsets(self, j: int, count: int) -> tuple[int, ...]:
+        """Return `count` successive steps of coordinate j that stay inside the bounds."""
+        low, high = (float(end[j]) for end in self.frozen.coordinate_bounds)
+        return offsets_inside(low, high, float(self.center[j]), float(self.sizes[j]), count)
+
+    def rule(self, j: int, order: int) -> list[tuple[int, float]]:
+        """Steps of coordinate j and their weights in a difference, of second order in the step.
+
+        The weighted sum is still to be divided by the step to the power of `order`: divided
+        before, equal terms would no longer cancel exactly.
+        """
+        offsets = self.offsets(j, 3)
+        if order == 2 and offsets != (-1, 0, 1):
+            offsets = self.offsets(j, 4)  # a shifted second difference needs one value more
+        weights = difference_weights(offsets, order)
+        return [(k, w) for k, w in zip(offsets, weights.tolist(), strict=True) if w != 0]
+
+    def where(self, steps: dict[int, int]) -> FloatArray:
+        """Coordinates so many steps away from the centre."""
+        moved = self.center.copy()
+        for j, k in steps.items():
+            moved[j] += k * self.sizes[j]
+        return np.clip(moved, *self.frozen.coordinate_bounds) if any(steps.values()) else moved
+
+    def along(self, j: int, k: int) -> FloatArray:
+        """Residual k steps along coordinate j."""
+        if k == 0:
+            return self.residual
+        if (j, k) not in self._known:
+            self._known[j, k] = self.at({j: k})
+        return self._known[j, k]
+
+    def at(self, steps: dict[int, int]) -> FloatArray:
+        """Residual so many steps away from the centre."""
+        return same_size(self.frozen.at(self.where(steps)), self.residual)
+
+    @property
+    def shifted(self) -> list[str]:
+        """Names of the parameters whose differences are shifted inward from a bound."""
+        return [n for j, n in enumerate(self.frozen.names) if self.offsets(j, 3) != (-1, 0, 1)]
+
+
 def _from_exact(
-    frozen: FrozenResidual,
-    center: FloatArray,
-    residual: FloatArray,
+    around: _Neighbors,
     physical: FloatArray,
     jacobian: Callable[[dict[str, float]], FloatArray],
     source: str,
-    step: float,
 ) -> Linearization:
     """Return exact first derivatives; second ones are differences of the exact first ones."""
+    frozen, center = around.frozen, around.center
     first, bend = _slopes_of_values(frozen, center)
 
     def weighted_second(w: FloatArray) -> FloatArray:
         dimension = len(center)
         matrix = np.empty((dimension, dimension))
         for j in range(dimension):
-            move = step * np.eye(dimension)[j] * _unit(frozen, center, j)
-            ahead = jacobian(frozen.physical(center + move))
-            behind = jacobian(frozen.physical(center - move))
-            by_coordinate = (ahead - behind) / (2 * move[j])  # d/dq_j of r_i
-            matrix[:, j] = first * (w @ by_coordinate)
+            slopes = {
+                k: physical if k == 0 else jacobian(frozen.physical(around.where({j: k})))
+                for k, _ in around.rule(j, 1)
+            }
+            by_coordinate = sum(weight * (w @ slopes[k]) for k, weight in around.rule(j, 1))
+            matrix[:, j] = first * by_coordinate / around.sizes[j]  # d/dq_j of r_i
         matrix += np.diag(bend * (w @ physical))
         return (matrix + matrix.T) / 2
 
-    return Linearization(residual, physical * first, weighted_second, source)
+    return Linearization(around.residual, physical * first, weighted_second, source, exact=True)
 
 
 def _unit(frozen: FrozenResidual, center: FloatArray, j: int) -> float:
@@ -159,44 +306,33 @@ def _unit(frozen: FrozenResidual, center: FloatArray, j: int) -> float:
     return size if size > 1e-6 * (high - low) else high - low
 
 
-def _by_differences(
-    frozen: FrozenResidual, center: FloatArray, residual: FloatArray, step: float
-) -> Linearization:
-    dimension = len(center)
-    moves = [step * _unit(frozen, center, j) * np.eye(dimension)[j] for j in range(dimension)]
-    ahead = [same_size(frozen.at(center + m), residual) for m in moves]
-    behind = [same_size(frozen.at(center - m), residual) for m in moves]
-    sizes = [float(np.abs(m).sum()) for m in moves]
-    columns = [(a - b) / (2 * h) for a, b, h in zip(ahead, behind, sizes, strict=True)]
+def _by_differences(around: _Neighbors, doubt: str) -> Linearization:
+    dimension = len(around.center)
+
+    def derived(j: int, order: int) -> FloatArray:
+        total = sum(weight * around.along(j, k) for k, weight in around.rule(j, order))
+        return np.asarray(total / around.sizes[j] ** order)
 
     def weighted_second(w: FloatArray) -> FloatArray:
         matrix = np.empty((dimension, dimension))
         for i in range(dimension):
-            bend = (ahead[i] - 2 * residual + behind[i]) / sizes[i] ** 2
-            matrix[i, i] = w @ bend
+            matrix[i, i] = w @ derived(i, 2)
             for j in range(i):
-                cross = (
-                    frozen.at(center + moves[i] + moves[j])
-                    - frozen.at(center + moves[i] - moves[j])
-                    - frozen.at(center - moves[i] + moves[j])
-                    + frozen.at(center - moves[i] - moves[j])
-                ) / (4 * sizes[i] * sizes[j])
-                matrix[i, j] = matrix[j, i] = w @ cross
+                cross = sum(
+                    one * other * (w @ around.at({i: k, j: m}))
+                    for k, one in around.rule(i, 1)
+                    for m, other in around.rule(j, 1)
+                )
+                matrix[i, j] = matrix[j, i] = cross / (around.sizes[i] * around.sizes[j])
         return matrix
 
-    source = f"centred differences, step {step:g}"
-    return Linearization(residual, np.column_stack(columns), weighted_second, source)
-
-
-def same_size(values: FloatArray, residual: FloatArray) -> FloatArray:
-    """Return `values`, unless the residual has changed its length with the parameter."""
-    if len(values) != len(residual):
-        raise InputError(
-            "a residual of the same length for every parameter",
-            f"{len(residual)} values at the centre and {len(values)} beside it",
-            "evaluate the residual at the same points for every parameter",
-        )
-    return values
+    source = f"centred differences, step {around.step:g}"
+    if around.shifted:
+        source += f", one-sided at a bound of {', '.join(around.shifted)}"
+    if doubt:
+        source += f" ({doubt})"
+    columns = np.column_stack([derived(j, 1) for j in range(dimension)])
+    return Linearization(around.residual, columns, weighted_second, source, exact=False)
 
 
 def _exact_jacobian(
@@ -206,7 +342,7 @@ def _exact_jacobian(
     given = frozen.jacobian
     if given is not None:
         return (
-            lambda values: _given_jacobian(given(**values), frozen, size)
+            lambda values: _given_jacobian(given, values, frozen, size)
         ), "given with the residual"
     first = output[0] if isinstance(output, (tuple, list)) else output
     libraries = {base.__module__.partition(".")[0] for base in type(first).__mro__}
@@ -217,8 +353,10 @@ def _exact_jacobian(
     return None
 
 
-def _given_jacobian(output: Any, frozen: FrozenResidual, size: int) -> FloatArray:
-    array = np.asarray(output)
+def _given_jacobian(
+    given: Callable[..., Any], values: dict[str, float], frozen: FrozenResidual, size: int
+) -> FloatArray:
+    array = np.asarray(called("jacobian", given, values))
     if array.dtype.kind not in "iuf":
         raise InputError(
             "a jacobian of real numbers",

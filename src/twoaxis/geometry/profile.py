@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.geometry.affine import AffineProfile
-from twoaxis.geometry.derivatives import linearize
+from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
 from twoaxis.geometry.scan_result import FrozenScan
 from twoaxis.geometry.terms import check_metric_size, score_terms
 from twoaxis.parameters import Center
@@ -24,6 +26,10 @@ VALUES_AT_ONCE = 8_000_000
 FLAT = 1e-12
 # Step of the differences that refine a minimum, where derivatives are not exact.
 FINE_STEP = 1e-5
+# Largest deviation of an exact profile from direct evaluations, as a share of its largest value.
+PROFILE_TOLERANCE = 1e-8
+# Candidates at which an exact profile is evaluated directly, beside its minima.
+DIRECT_CHECKS = 3
 INTERIOR = "interior"
 FLAT_STATUS = "flat: the residual does not see the parameter, and there is no minimum"
 
@@ -55,6 +61,9 @@ class Profile:
         """Profile at coordinates of shape (n, d), in portions that fit in memory."""
         if self.exact is not None:
             return self.exact(self._values(coordinates))
+        return self._direct(coordinates)
+
+    def _direct(self, coordinates: FloatArray) -> FloatArray:
         values = np.empty(len(coordinates))
         portion = max(1, VALUES_AT_ONCE // self.metric.size)
         for start in range(0, len(coordinates), portion):
@@ -63,7 +72,41 @@ class Profile:
             values[start : start + portion] = np.einsum(
                 "nb,nb->b", stacked, self.metric.apply(stacked)
             )
+        if not np.isfinite(values).all():
+            raise InputError(
+                "a residual whose squares can be represented all over the bounds",
+                f"a profile that overflows at {int((~np.isfinite(values)).sum())} candidates",
+                "narrow the bounds, or multiply the residual by a small constant",
+            )
         return values
+
+    def checked_directly(self, found: FrozenScan) -> tuple[int, float]:
+        """Compare an exact profile with direct evaluations, at minima and some candidates.
+
+        Returns how many were compared, and the largest deviation as a share of the largest
+        profile value.
+        """
+        low, high = self.frozen.coordinate_bounds
+        minima = found.local_minima[self.frozen.names].to_numpy(dtype=float)
+        places = [
+            self.frozen.coordinates(dict(zip(self.frozen.names, each.tolist(), strict=True)))
+            for each in minima
+        ]
+        places += list(np.random.default_rng(1).uniform(low, high, (DIRECT_CHECKS, len(low))))
+        where = np.clip(np.array(places), low, high)
+        exact, direct = self(where), self._direct(where)
+        largest = max([direct.max(), *(profile.max() for _, profile in found.slices.values())])
+        off = float(np.abs(exact - direct).max())
+        return len(where), off / largest if largest > 0 else off
+
+    @cached_property
+    def derivative(self) -> Derivative:
+        """Whether the residual's exact derivatives can be used, as checked at the centre."""
+        return "exact" if linearize(self.frozen, self.q).exact else "difference"
+
+    def linearized(self, q: FloatArray, step: float = STEP) -> Linearization:
+        """Differentiate the residual at coordinates of shape (d,)."""
+        return linearize(self.frozen, q, self.derivative, step, check=False)
 
     def residual(self, coordinates: FloatArray) -> FloatArray:
         """Residual values at coordinates of shape (d,), as many as the view weighs."""
@@ -136,5 +179,5 @@ class Profile:
 
     def slope(self, at: float) -> float:
         """Half the derivative of the profile, B, at one coordinate."""
-        local = linearize(self.frozen, np.array([at]), step=FINE_STEP)
+        local = self.linearized(np.array([at]), FINE_STEP)
         return float(score_terms(local.residual, local.jacobian, self.metric).B[0])

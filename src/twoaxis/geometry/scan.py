@@ -8,14 +8,22 @@ there is none inside the bounds.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from twoaxis.errors import InputError
-from twoaxis.frozen import Points, Residual, as_frozen, bound_view
-from twoaxis.geometry.affine import affine_parts, affine_profile
-from twoaxis.geometry.profile import Profile
+from twoaxis.frozen import (
+    Points,
+    Residual,
+    as_frozen,
+    bound_view,
+    check_magnitude,
+    check_repeatable,
+)
+from twoaxis.geometry.affine import affine_in_bounds, affine_profile
+from twoaxis.geometry.profile import PROFILE_TOLERANCE, Profile
 from twoaxis.geometry.scan_one import OneParameterScan
 from twoaxis.geometry.scan_result import FrozenScan
 from twoaxis.geometry.scan_several import SeveralParameterScan
@@ -73,10 +81,26 @@ def frozen_scan(
     center = center_of(frozen.parameters, at)
     metric = bound_view(frozen, view)
     q = frozen.coordinates(center.values)
-    check_metric_size(metric, frozen.at(q))
-    columns = affine_parts(frozen, q)
-    exact = None if columns is None else affine_profile(columns, metric)
+    values = frozen.physical(q)
+    output = frozen.raw(values)
+    at_center = frozen.checked(output, values)
+    check_metric_size(metric, at_center)
+    check_repeatable(frozen, output, at_center, values)
+    test = affine_in_bounds(frozen, q, at_center)
+    check_magnitude(test.largest, "residual")
+    exact = None if test.form is None else affine_profile(test.form, metric)
     profile = Profile(frozen, metric, center, q, exact, metric.describe())
-    if len(q) == 1:
+    found = _scanned(profile, candidates, starts)
+    checked, deviation = test.checked, test.deviation
+    if exact is not None:
+        count, off = profile.checked_directly(found)
+        checked, deviation = checked + count, max(deviation, off)
+        if off > PROFILE_TOLERANCE:  # another regime, which the test did not meet
+            found = _scanned(replace(profile, exact=None), candidates, starts)
+    return replace(found, affine_checked=checked, affine_deviation=deviation)
+
+
+def _scanned(profile: Profile, candidates: int, starts: int) -> FrozenScan:
+    if len(profile.q) == 1:
         return OneParameterScan(profile).run(candidates)
     return SeveralParameterScan(profile).run(candidates, starts)

@@ -66,7 +66,9 @@ class OneParameterScan:
         if np.isclose(grid[k : k + 2], self.profile.q[0], rtol=0, atol=1e-9 * np.ptp(grid)).any():
             return k + int(np.argmin(np.abs(grid[k : k + 2] - self.profile.q[0])))
         here, beside = float(self.profile.q[0]), 1e-3 * (grid[1] - grid[0])
-        return k if self.profile.value(here + beside) > self.profile.value(here - beside) else k + 1
+        right = self.profile.value(min(here + beside, float(grid[-1])))
+        left = self.profile.value(max(here - beside, float(grid[0])))
+        return k if right > left else k + 1
 
     def _refined(self, left: float, middle: float, right: float) -> float:
         """Minimum between two grid points: the root of the profile's derivative.

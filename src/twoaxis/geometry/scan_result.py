@@ -42,6 +42,11 @@ class FrozenScan:
         minimum; zero for one parameter.
     view : str
         The view, in words.
+    affine_checked : int
+        Number of parameter values at which the residual was compared with an affine form, and
+        its exact profile with direct evaluations; the comparison ends where it fails.
+    affine_deviation : float
+        Largest relative deviation found there.
     """
 
     parameters: dict[str, Parameter]
@@ -54,6 +59,8 @@ class FrozenScan:
     affine: bool
     start_spread: float
     view: str
+    affine_checked: int = 0
+    affine_deviation: float = 0.0
 
     @property
     def cut_off(self) -> bool:
@@ -113,7 +120,13 @@ class FrozenScan:
                 candidates,
                 {"long_name": f"candidate values of {name}"},
             )
-        attributes = {"view": self.view, "status": self.status, "affine": int(self.affine)}
+        attributes = {
+            "view": self.view,
+            "status": self.status,
+            "affine": int(self.affine),
+            "affine_checked": self.affine_checked,
+            "affine_deviation": self.affine_deviation,
+        }
         for label, minimum in (("minimum", self.minimum), ("grid_minimum", self.grid_minimum)):
             if minimum is not None:
                 attributes |= {f"{label}_{name}": value for name, value in minimum.items()}

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoaxis.geometry.derivatives import linearize
 from twoaxis.geometry.profile import FINE_STEP, FLAT, INTERIOR, Profile
 from twoaxis.geometry.scan_result import FrozenScan
 from twoaxis.geometry.terms import score_terms
@@ -103,7 +102,7 @@ class SeveralParameterScan:
         """Tell whether the profile falls away from an interior point along some direction."""
         if self.profile.status(q) != INTERIOR:
             return False
-        local = linearize(self.profile.frozen, q, step=FINE_STEP)
+        local = self.profile.linearized(q, FINE_STEP)
         terms = score_terms(local.residual, local.jacobian, self.profile.metric)
         low, high = self.profile.frozen.coordinate_bounds
         curvature = terms.H + local.weighted_second(self.profile.metric.apply(local.residual))
@@ -116,15 +115,17 @@ class SeveralParameterScan:
         for _ in range(20):
             if self.profile.status(q) != INTERIOR:
                 return q
-            local = linearize(self.profile.frozen, q, step=FINE_STEP)
+            local = self.profile.linearized(q, FINE_STEP)
             terms = score_terms(local.residual, local.jacobian, self.profile.metric)
             curvature = terms.H + local.weighted_second(self.profile.metric.apply(local.residual))
             # In fractions of the box, so that units cannot hide a direction.
-            width = np.ptp(self.profile.frozen.coordinate_bounds, axis=0)
+            bounds = np.array(self.profile.frozen.coordinate_bounds)
+            width = np.ptp(bounds, axis=0)
             scaled = curvature * np.outer(width, width)
             step = -width * np.linalg.lstsq(scaled, terms.B * width, rcond=1e-10)[0]
             size = float(np.abs(step / width).max())
-            if not size < min(last, 1e-3):
+            outside = ((q + step < bounds[0]) | (q + step > bounds[1])).any()
+            if outside or not size < min(last, 1e-3):
                 return q
             q, last = q + step, size
         return q
@@ -153,7 +154,7 @@ class SeveralParameterScan:
             return np.stack([-self.profile.residual(row) for row in q])
 
         def sensitivity(q: FloatArray, _: FloatArray, __: Any) -> FloatArray:
-            return np.stack([linearize(self.profile.frozen, row).jacobian for row in q])
+            return np.stack([self.profile.linearized(row).jacobian for row in q])
 
         return _unscaled(
             minimize(
