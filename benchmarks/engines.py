@@ -31,8 +31,7 @@ from typing import Any
 import twoaxis as ta
 from twoaxis.files import write_whole
 from twoaxis.runs.engines.dask import Dask
-from twoaxis.runs.engines.engine import Engine
-from twoaxis.runs.engines.in_process import InProcess
+from twoaxis.runs.engines.engine import Engine, InProcess
 from twoaxis.runs.engines.local import Local
 from twoaxis.runs.execution import GPU_BATCH
 from twoaxis.runs.task import Training, cut, versions

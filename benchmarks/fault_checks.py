@@ -12,8 +12,7 @@ import pandas as pd
 from fault_sweeps import sweep
 
 import twoaxis as ta
-from twoaxis.runs.checks import check_run
-from twoaxis.runs.contents import look_through
+from twoaxis.runs.maintenance import check_run, look_through
 from twoaxis.training.storage import ARRAYS
 
 

@@ -23,7 +23,7 @@ from safetensors.numpy import save_file
 
 import twoaxis as ta
 from twoaxis.errors import InputError
-from twoaxis.exported.layout import seal as seal_of_export
+from twoaxis.exported.file import seal as seal_of_export
 from twoaxis.netcdf import MOST_OBJECTS
 from twoaxis.observations import Dataset
 from twoaxis.problems import get_problem
@@ -33,9 +33,8 @@ from twoaxis.studies.record import figures_frame, load_record, table_frame
 from twoaxis.training import checkpoint
 from twoaxis.training.backends import InProcess
 from twoaxis.training.job import Job
-from twoaxis.training.packing import packed, seal, sha256
-from twoaxis.training.request import starting_values
-from twoaxis.training.settings import RunSpec
+from twoaxis.training.settings import RunSpec, starting_values
+from twoaxis.training.storage import packed, seal, sha256
 from twoaxis.training.store import RunStore
 from twoaxis.training.train import settings_for
 

@@ -45,8 +45,8 @@ from twoaxis.files import write_whole
 from twoaxis.observations import noise_seed, standard_noise
 from twoaxis.problems.problem import truth_of
 from twoaxis.remedies.calibration import calibrate
-from twoaxis.remedies.calibration.simulation import pipeline_seeds
-from twoaxis.remedies.simulated.replicas import known_truth
+from twoaxis.remedies.calibration.pipeline import pipeline_seeds
+from twoaxis.remedies.simulated.result import known_truth
 from twoaxis.runs.pipeline import Pipeline
 
 LEVEL = 0.9

@@ -27,7 +27,8 @@ import numpy as np
 import scipy
 
 from twoaxis.files import write_whole
-from twoaxis.remedies.polish import Polish, polish
+from twoaxis.remedies.polish.polish import polish
+from twoaxis.remedies.polish.result import Polish
 from twoaxis.training import Network, Run, RunStore, train
 from twoaxis.training.objective import run_objective
 from twoaxis.version import __version__

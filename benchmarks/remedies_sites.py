@@ -32,7 +32,7 @@ from twoaxis.files import write_whole
 from twoaxis.forward import get_solver
 from twoaxis.observations import layout, noise_scale, noise_seed, published_dataset
 from twoaxis.problems import SCALAR_BENCHMARKS, EvolutionProblem, truth_of
-from twoaxis.remedies.observations import suggest_sites_for_problem
+from twoaxis.remedies.sites.suggest import suggest_sites_for_problem
 from twoaxis.resolution import needed_observations
 
 CELLS = (20, 2)

@@ -27,7 +27,7 @@ from twoaxis.problems import get_problem
 from twoaxis.training import Network, RunSpec, Settings, get_method
 from twoaxis.training.backends import Backend, InProcess, Workers
 from twoaxis.training.job import Job
-from twoaxis.training.request import starting_values
+from twoaxis.training.settings import starting_values
 from twoaxis.training.train import LEARNING_RATE, PHYSICS_WEIGHT
 
 WIDTH, DEPTH, RESIDUAL, COEFFICIENTS = 64, 3, 2000, 4

@@ -17,8 +17,16 @@ from reproduction_block import page, verdict
 
 from twoaxis.errors import InputError
 from twoaxis.studies import figures
-from twoaxis.studies.page import SMOKE, headline, told
-from twoaxis.studies.page_blocks import VERDICTS, Shown, counted, duration, shown_blocks
+from twoaxis.studies.page import (
+    SMOKE,
+    VERDICTS,
+    Shown,
+    counted,
+    duration,
+    headline,
+    shown_blocks,
+    told,
+)
 from twoaxis.studies.reproduce import stored_records
 
 DOCS = Path(__file__).parent

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from myst import bullets, code, compact, escaped, many, numbered, paragraphs, sentence, table, value
 
-from twoaxis.studies.page import told
-from twoaxis.studies.page_blocks import Shown, ShownFigure
+from twoaxis.studies.page import Shown, ShownFigure, told
 from twoaxis.studies.verdict import LEVEL, Verdict
 
 UNREASONED = "No reason is known."

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
-from twoaxis.cli.numbers import parse_numbers
+from twoaxis.cli.app import parse_numbers
 from twoaxis.errors import DamageWarning, InputError
 
 

@@ -14,13 +14,13 @@ from twoaxis.errors import AccuracyWarning, DamageWarning, InputError, MisfitWar
 )
 def test_message_has_three_parts_and_one_stop(fix, end):
     error = InputError("a number", "'x'", fix)
-    assert str(error).startswith("wanted a number; got 'x'. ")
+    assert str(error).startswith("wanted a number, got 'x'. ")
     assert str(error).endswith(end)
-    assert (error.wanted, error.got, error.fix) == ("a number", "'x'", fix)
+    assert (error.expected, error.got, error.fix) == ("a number", "'x'", fix)
 
 
 def test_is_a_value_error():
-    with pytest.raises(ValueError, match="wanted a; got b"):
+    with pytest.raises(ValueError, match="expected a, got b"):
         raise InputError("a", "b", "c")
 
 
@@ -37,7 +37,7 @@ WRITTEN_OUT = r"\x1b[2Jred\nfinished\u202e"
 
 def test_what_an_error_quotes_cannot_command_a_terminal():
     error = InputError(HOSTILE, HOSTILE, HOSTILE)
-    assert (error.wanted, error.got, error.fix) == (WRITTEN_OUT,) * 3
+    assert (error.expected, error.got, error.fix) == (WRITTEN_OUT,) * 3
     assert str(error).isprintable()
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 

@@ -78,10 +78,10 @@ def test_ensure_writable_takes_a_bare_file_name(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (".", "a file name to write to; got the directory"),
+        (".", "a file name to write to, got the directory"),
         ("missing/table.json", "No such file or directory.*create the directory first"),
         ("file/table.json", "Not a directory"),
-        ("/proc/table.json", "a place where a file can be written; got '/proc/table.json'"),
+        ("/proc/table.json", "a place where a file can be written, got '/proc/table.json'"),
     ],
 )
 def test_places_where_no_file_can_be_written(tmp_path, name, message):

@@ -9,7 +9,7 @@ import pytest
 
 import twoaxis as ta
 from twoaxis.errors import InputError, refuse_masked
-from twoaxis.remedies.calibration.answers import read_answer
+from twoaxis.remedies.calibration.pipeline import read_answer
 from twoaxis.statistics import pearson
 
 T = np.linspace(0.0, 1.0, 30)
@@ -112,7 +112,7 @@ def frozen_for(values):
 
 @pytest.mark.parametrize("door", DOORS)
 def test_masked_entries_are_refused(door):
-    with pytest.raises(InputError, match="without masked values; got 2 masked entries"):
+    with pytest.raises(InputError, match="without masked values, got 2 masked entries"):
         DOORS[door](masked)
 
 

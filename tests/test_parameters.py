@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from twoaxis.errors import InputError
-from twoaxis.parameters import (
-    Center,
-    Parameter,
-    center_of,
-    checked_parameters,
-    delivered_values,
-)
+from twoaxis.parameters import Center, Parameter, Parameters
 
 LOG = Parameter(bounds=(1e-12, 1e12))
 LINEAR = Parameter(bounds=(-1.0, 1.0), coordinate="linear")
@@ -23,7 +17,7 @@ LINEAR = Parameter(bounds=(-1.0, 1.0), coordinate="linear")
 
 @pytest.mark.parametrize("bounds", [None, 3.0, (1.0,), (1, 2, 3), (1, math.nan), (1, math.inf)])
 def test_bounds_that_are_not_two_finite_numbers(bounds):
-    with pytest.raises(InputError, match="wanted bounds as two finite numbers; got"):
+    with pytest.raises(InputError, match="expected bounds as two finite numbers; got"):
         Parameter(bounds=bounds)
 
 
@@ -31,9 +25,9 @@ def test_bounds_that_are_not_two_finite_numbers(bounds):
     ("given_as", "message"),
     [
         ({"bounds": ("a", "b")}, "two finite numbers"),
-        ({"bounds": (2, 1)}, r"got bounds=\(2, 1\). To mend it: write bounds=\(1, 2\)"),
+        ({"bounds": (2, 1)}, r"got bounds=\(2, 1\); fix: write bounds=\(1, 2\)"),
         ({"bounds": (1, 1)}, "leave room between them"),
-        ({"bounds": (1, 2), "coordinate": "ln"}, 'coordinate "log" or "linear"; got \'ln\''),
+        ({"bounds": (1, 2), "coordinate": "ln"}, 'coordinate "log" or "linear", got \'ln\''),
         ({"bounds": (0, 2)}, "bounds above zero"),
         ({"bounds": (-1, 2)}, 'pass coordinate="linear"'),
     ],
@@ -45,7 +39,7 @@ def test_bounds_and_coordinate_that_cannot_be_used(given_as, message):
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, "1"])
 def test_scale_must_be_positive_and_finite(scale):
-    with pytest.raises(InputError, match="a positive, finite scale; got scale="):
+    with pytest.raises(InputError, match="a positive, finite scale, got scale="):
         Parameter(bounds=(-1, 1), coordinate="linear", scale=scale)
 
 
@@ -56,10 +50,10 @@ def test_scale_must_be_positive_and_finite(scale):
         (math.nan, "a finite number as {}"),
         ("1.5", "a finite number as {}"),
         (1j, "a finite number as {}"),
-        (0.0, "a positive {} for a parameter in log coordinates; got {}=0"),
-        (-1.5, "a positive {} for a parameter in log coordinates; got {}=-1.5"),
-        (0.99, r"{} inside the bounds \[1, 2\]; got {}=0.99"),
-        (2.01, r"{} inside the bounds \[1, 2\]; got {}=2.01"),
+        (0.0, "a positive {} for a parameter in log coordinates, got {}=0"),
+        (-1.5, "a positive {} for a parameter in log coordinates, got {}=-1.5"),
+        (0.99, r"{} inside the bounds \[1, 2\], got {}=0.99"),
+        (2.01, r"{} inside the bounds \[1, 2\], got {}=2.01"),
     ],
 )
 def test_values_that_cannot_be_used_are_named(field, value, message):
@@ -150,18 +144,18 @@ def test_percent_is_the_unit_to_first_order():
 @pytest.mark.parametrize("bad", [{}, None, [LOG], LOG])
 def test_parameters_must_be_a_filled_mapping(bad):
     with pytest.raises(InputError, match="a mapping from parameter names"):
-        checked_parameters(bad)
+        Parameters(bad)
 
 
 @pytest.mark.parametrize("bad", [{"nu": 0.01}, {1: LOG}, {"nu": LOG, "k": (1, 2)}])
 def test_parameters_must_be_names_and_parameters(bad):
     with pytest.raises(InputError, match=r"wrap the bounds and the truth in twoaxis\.Parameter"):
-        checked_parameters(bad)
+        Parameters(bad)
 
 
 def test_good_parameters_are_copied():
     given_as = {"b": LOG, "a": LINEAR}
-    checked = checked_parameters(given_as)
+    checked = Parameters(given_as)
     assert list(checked.items()) == list(given_as.items())
     assert checked is not given_as
 
@@ -183,7 +177,7 @@ DELIVERED = Parameter(bounds=(1, 5), delivered=4.0)
     ],
 )
 def test_center_of(parameters, at, center):
-    found = center_of(parameters, at)
+    found = Parameters(parameters).center(at)
     assert found == center
     assert list(found.values) == list(parameters)
 
@@ -192,20 +186,20 @@ def test_center_of(parameters, at, center):
     ("at", "message"),
     [
         ("start", "at='start'"),
-        ("truth", r"a value of truth for every parameter; got none for r.*Parameter\(truth="),
-        ({"p": 2.0}, r"name the parameters \['p', 'r'\]; got the names \['p'\]"),
-        ({"p": 2.0, "r": 9.0}, r"inside the bounds \[1, 5\]; got at=9"),
+        ("truth", r"a value of truth for every parameter, got none for r.*Parameter\(truth="),
+        ({"p": 2.0}, r"name the parameters \['p', 'r'\], got the names \['p'\]"),
+        ({"p": 2.0, "r": 9.0}, r"inside the bounds \[1, 5\], got at=9"),
         ({"p": 2.0, "r": math.nan}, "a finite number as at"),
     ],
 )
 def test_centers_that_cannot_be_used(at, message):
     with pytest.raises(InputError, match=message):
-        center_of({"p": BOTH, "r": DELIVERED}, at)
+        Parameters({"p": BOTH, "r": DELIVERED}).center(at)
 
 
 def test_delivered_center_needs_a_delivered_value():
     with pytest.raises(InputError, match=r"Parameter\(delivered=\.\.\., bounds=\.\.\.\)\.$"):
-        center_of({"p": Parameter(bounds=(1, 5), truth=2.0)}, "delivered")
+        Parameters({"p": Parameter(bounds=(1, 5), truth=2.0)}).center("delivered")
 
 
 def test_delivered_values_are_all_there_or_named():
@@ -213,6 +207,6 @@ def test_delivered_values_are_all_there_or_named():
         "k": Parameter(bounds=(0.5, 2.0), delivered=1.5),
         "b": Parameter(bounds=(-1.0, 1.0), coordinate="linear", delivered=0.0),
     }
-    assert delivered_values(known) == {"k": 1.5, "b": 0.0}
-    with pytest.raises(InputError, match=r"a delivered value for every parameter; got none for c"):
-        delivered_values(known | {"c": Parameter(bounds=(0.5, 2.0))})
+    assert Parameters(known).require("delivered") == {"k": 1.5, "b": 0.0}
+    with pytest.raises(InputError, match=r"a delivered value for every parameter, got none for c"):
+        Parameters(known | {"c": Parameter(bounds=(0.5, 2.0))}).require("delivered")

@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 from rich.console import Console
 
-from twoaxis.cli.text import shown
+from twoaxis.cli.app import shown
 from twoaxis.text import visible
 
 HOSTILE = [

@@ -5,222 +5,221 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from twoaxis import views
-from twoaxis.adapters import (
-    from_deepxde,
-    from_jax,
-    from_jinns,
-    from_pina,
-    from_torch,
-    torch_objective,
-)
-from twoaxis.diagnosis import (
-    Audit,
-    Comparison,
-    Route,
-    Tolerance,
-    audit,
-    compare,
-    follow,
-    load_audit,
-)
-from twoaxis.errors import AccuracyWarning, InputError, MisfitWarning
-from twoaxis.exported import load_residual
-from twoaxis.frozen import FrozenResidual
-from twoaxis.geometry import (
-    Delivery,
-    FrozenScan,
-    Score,
-    Spectrum,
-    delivery,
-    frozen_scan,
-    score,
-    spectrum,
-    step_robustness,
-)
-from twoaxis.observations import Dataset, fresh_dataset, published_dataset
-from twoaxis.parameters import Parameter
-from twoaxis.remedies import (
-    Calibration,
-    ConfidenceSet,
-    EvidenceMap,
-    Polish,
-    SimulatedAudit,
-    SuggestedSites,
-    Verification,
-    calibrate,
-    confidence_set,
-    evidence_map,
-    load_calibration,
-    load_confidence_set,
-    load_simulated_audit,
-    polish,
-    rank_views,
-    remedy,
-    simulated_audit,
-    suggest_sites,
-    suggest_sites_for_problem,
-)
-from twoaxis.report import (
-    plot_along_training,
-    plot_decision_map,
-    plot_delivery,
-    plot_evidence,
-    plot_profile,
-    plot_resolution,
-    plot_spectrum,
-)
-from twoaxis.resolution import (
-    NeededObservations,
-    Resolution,
-    benchmark_draws,
-    load_resolution,
-    needed_observations,
-    resolution_table,
-    resolve,
-    resolve_problem,
-)
 from twoaxis.version import __version__
 
 if TYPE_CHECKING:
-    from twoaxis.runs.pipeline import Pipeline
-    from twoaxis.runs.remedies import remedy_run
-    from twoaxis.runs.sweep import sweep
-    from twoaxis.studies.reproduce import reproduce
-    from twoaxis.training import (
-        Network,
-        Run,
-        Runs,
-        RunStore,
-        audit_run,
-        load_run,
-        load_runs,
-        methods,
-        train,
-    )
-    from twoaxis.training.objective import run_objective
+    from twoaxis import views as views
+    from twoaxis.adapters import from_deepxde as from_deepxde
+    from twoaxis.adapters import from_jax as from_jax
+    from twoaxis.adapters import from_jinns as from_jinns
+    from twoaxis.adapters import from_pina as from_pina
+    from twoaxis.adapters import from_torch as from_torch
+    from twoaxis.adapters import torch_objective as torch_objective
+    from twoaxis.diagnosis import Audit as Audit
+    from twoaxis.diagnosis import Comparison as Comparison
+    from twoaxis.diagnosis import Route as Route
+    from twoaxis.diagnosis import Tolerance as Tolerance
+    from twoaxis.diagnosis import audit as audit
+    from twoaxis.diagnosis import compare as compare
+    from twoaxis.diagnosis import follow as follow
+    from twoaxis.diagnosis import load_audit as load_audit
+    from twoaxis.errors import AccuracyWarning as AccuracyWarning
+    from twoaxis.errors import InputError as InputError
+    from twoaxis.errors import MisfitWarning as MisfitWarning
+    from twoaxis.exported.file import load_residual as load_residual
+    from twoaxis.frozen import FrozenResidual as FrozenResidual
+    from twoaxis.geometry import Delivery as Delivery
+    from twoaxis.geometry import FrozenScan as FrozenScan
+    from twoaxis.geometry import Score as Score
+    from twoaxis.geometry import Spectrum as Spectrum
+    from twoaxis.geometry import delivery as delivery
+    from twoaxis.geometry import frozen_scan as frozen_scan
+    from twoaxis.geometry import score as score
+    from twoaxis.geometry import spectrum as spectrum
+    from twoaxis.geometry import step_robustness as step_robustness
+    from twoaxis.observations import Dataset as Dataset
+    from twoaxis.observations import fresh_dataset as fresh_dataset
+    from twoaxis.observations import published_dataset as published_dataset
+    from twoaxis.parameters import Parameter as Parameter
+    from twoaxis.parameters import Parameters as Parameters
+    from twoaxis.remedies import Calibration as Calibration
+    from twoaxis.remedies import ConfidenceSet as ConfidenceSet
+    from twoaxis.remedies import EvidenceMap as EvidenceMap
+    from twoaxis.remedies import Polish as Polish
+    from twoaxis.remedies import SimulatedAudit as SimulatedAudit
+    from twoaxis.remedies import SuggestedSites as SuggestedSites
+    from twoaxis.remedies import Verification as Verification
+    from twoaxis.remedies import calibrate as calibrate
+    from twoaxis.remedies import confidence_set as confidence_set
+    from twoaxis.remedies import evidence_map as evidence_map
+    from twoaxis.remedies import load_calibration as load_calibration
+    from twoaxis.remedies import load_confidence_set as load_confidence_set
+    from twoaxis.remedies import load_simulated_audit as load_simulated_audit
+    from twoaxis.remedies import polish as polish
+    from twoaxis.remedies import rank_views as rank_views
+    from twoaxis.remedies import remedy as remedy
+    from twoaxis.remedies import simulated_audit as simulated_audit
+    from twoaxis.remedies import suggest_sites as suggest_sites
+    from twoaxis.remedies import suggest_sites_for_problem as suggest_sites_for_problem
+    from twoaxis.report import plot_along_training as plot_along_training
+    from twoaxis.report import plot_decision_map as plot_decision_map
+    from twoaxis.report import plot_delivery as plot_delivery
+    from twoaxis.report import plot_evidence as plot_evidence
+    from twoaxis.report import plot_profile as plot_profile
+    from twoaxis.report import plot_resolution as plot_resolution
+    from twoaxis.report import plot_spectrum as plot_spectrum
+    from twoaxis.resolution import NeededObservations as NeededObservations
+    from twoaxis.resolution import Resolution as Resolution
+    from twoaxis.resolution import benchmark_draws as benchmark_draws
+    from twoaxis.resolution import load_resolution as load_resolution
+    from twoaxis.resolution import needed_observations as needed_observations
+    from twoaxis.resolution import resolution_table as resolution_table
+    from twoaxis.resolution import resolve as resolve
+    from twoaxis.resolution import resolve_problem as resolve_problem
+    from twoaxis.result import Message as Message
+    from twoaxis.result import Result as Result
+    from twoaxis.result import load as load
+    from twoaxis.runs.pipeline import Pipeline as Pipeline
+    from twoaxis.runs.remedies import remedy_run as remedy_run
+    from twoaxis.runs.sweep import sweep as sweep
+    from twoaxis.studies.reproduce import reproduce as reproduce
+    from twoaxis.training import Network as Network
+    from twoaxis.training import Run as Run
+    from twoaxis.training import Runs as Runs
+    from twoaxis.training import RunStore as RunStore
+    from twoaxis.training import audit_run as audit_run
+    from twoaxis.training import load_run as load_run
+    from twoaxis.training import load_runs as load_runs
+    from twoaxis.training import methods as methods
+    from twoaxis.training import train as train
+    from twoaxis.training.objective import run_objective as run_objective
 
-# Names that need an extra: they are looked up when they are first used, so that the core stays
-# light. Where each comes from, and the extra that brings it.
-_LAZY = {
-    "Network": ("twoaxis.training", "train"),
-    "Pipeline": ("twoaxis.runs.pipeline", "train"),
-    "Run": ("twoaxis.training", "train"),
-    "RunStore": ("twoaxis.training", "train"),
-    "Runs": ("twoaxis.training", "train"),
-    "audit_run": ("twoaxis.training", "train"),
-    "load_run": ("twoaxis.training", "train"),
-    "load_runs": ("twoaxis.training", "train"),
-    "methods": ("twoaxis.training", "train"),
-    "remedy_run": ("twoaxis.runs.remedies", "train"),
-    "reproduce": ("twoaxis.studies.reproduce", "train"),
-    "run_objective": ("twoaxis.training.objective", "train"),
-    "sweep": ("twoaxis.runs.sweep", "train"),
-    "train": ("twoaxis.training", "train"),
+# Where each public name lives. Names are looked up when they are first used, so that importing
+# the library is cheap and its core works without JAX, PyTorch and Dask.
+_PUBLIC = {
+    "twoaxis": ("views",),
+    "twoaxis.adapters": (
+        "from_deepxde",
+        "from_jax",
+        "from_jinns",
+        "from_pina",
+        "from_torch",
+        "torch_objective",
+    ),
+    "twoaxis.diagnosis": (
+        "Audit",
+        "Comparison",
+        "Route",
+        "Tolerance",
+        "audit",
+        "compare",
+        "follow",
+        "load_audit",
+    ),
+    "twoaxis.errors": ("AccuracyWarning", "InputError", "MisfitWarning"),
+    "twoaxis.exported.file": ("load_residual",),
+    "twoaxis.frozen": ("FrozenResidual",),
+    "twoaxis.geometry": (
+        "Delivery",
+        "FrozenScan",
+        "Score",
+        "Spectrum",
+        "delivery",
+        "frozen_scan",
+        "score",
+        "spectrum",
+        "step_robustness",
+    ),
+    "twoaxis.observations": ("Dataset", "fresh_dataset", "published_dataset"),
+    "twoaxis.parameters": ("Parameter", "Parameters"),
+    "twoaxis.remedies": (
+        "Calibration",
+        "ConfidenceSet",
+        "EvidenceMap",
+        "Polish",
+        "SimulatedAudit",
+        "SuggestedSites",
+        "Verification",
+        "calibrate",
+        "confidence_set",
+        "evidence_map",
+        "load_calibration",
+        "load_confidence_set",
+        "load_simulated_audit",
+        "polish",
+        "rank_views",
+        "remedy",
+        "simulated_audit",
+        "suggest_sites",
+        "suggest_sites_for_problem",
+    ),
+    "twoaxis.report": (
+        "plot_along_training",
+        "plot_decision_map",
+        "plot_delivery",
+        "plot_evidence",
+        "plot_profile",
+        "plot_resolution",
+        "plot_spectrum",
+    ),
+    "twoaxis.resolution": (
+        "NeededObservations",
+        "Resolution",
+        "benchmark_draws",
+        "load_resolution",
+        "needed_observations",
+        "resolution_table",
+        "resolve",
+        "resolve_problem",
+    ),
+    "twoaxis.result": ("Message", "Result", "load"),
+    "twoaxis.runs.pipeline": ("Pipeline",),
+    "twoaxis.runs.remedies": ("remedy_run",),
+    "twoaxis.runs.sweep": ("sweep",),
+    "twoaxis.studies.reproduce": ("reproduce",),
+    "twoaxis.training": (
+        "Network",
+        "Run",
+        "RunStore",
+        "Runs",
+        "audit_run",
+        "load_run",
+        "load_runs",
+        "methods",
+        "train",
+    ),
+    "twoaxis.training.objective": ("run_objective",),
 }
+_MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
+# The extra that brings the libraries which a package needs.
+_EXTRAS = {"twoaxis.training": "train", "twoaxis.runs": "train", "twoaxis.studies": "train"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'twoaxis' has no attribute {name!r}")
-    module, extra = _LAZY[name]
+    module = _MODULE_OF[name]
     try:
-        return getattr(importlib.import_module(module), name)
+        if module == "twoaxis":
+            return importlib.import_module(f"twoaxis.{name}")
+        value = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
-        if str(error.name).startswith("twoaxis"):
+        extra = _EXTRAS.get(".".join(module.split(".")[:2]))
+        if str(error.name).startswith("twoaxis") or extra is None:
             raise
+        from twoaxis.errors import InputError
+
         raise InputError(
             f"the libraries of the extra {extra!r} for twoaxis.{name}",
             f"an environment without {error.name}",
             f"run pip install 'twoaxis[{extra}]'",
         ) from error
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-__all__ = [
-    "AccuracyWarning",
-    "Audit",
-    "Calibration",
-    "Comparison",
-    "ConfidenceSet",
-    "Dataset",
-    "Delivery",
-    "EvidenceMap",
-    "FrozenResidual",
-    "FrozenScan",
-    "InputError",
-    "MisfitWarning",
-    "NeededObservations",
-    "Network",
-    "Parameter",
-    "Pipeline",
-    "Polish",
-    "Resolution",
-    "Route",
-    "Run",
-    "RunStore",
-    "Runs",
-    "Score",
-    "SimulatedAudit",
-    "Spectrum",
-    "SuggestedSites",
-    "Tolerance",
-    "Verification",
-    "__version__",
-    "audit",
-    "audit_run",
-    "benchmark_draws",
-    "calibrate",
-    "compare",
-    "confidence_set",
-    "delivery",
-    "evidence_map",
-    "follow",
-    "fresh_dataset",
-    "from_deepxde",
-    "from_jax",
-    "from_jinns",
-    "from_pina",
-    "from_torch",
-    "frozen_scan",
-    "load_audit",
-    "load_calibration",
-    "load_confidence_set",
-    "load_residual",
-    "load_resolution",
-    "load_run",
-    "load_runs",
-    "load_simulated_audit",
-    "methods",
-    "needed_observations",
-    "plot_along_training",
-    "plot_decision_map",
-    "plot_delivery",
-    "plot_evidence",
-    "plot_profile",
-    "plot_resolution",
-    "plot_spectrum",
-    "polish",
-    "published_dataset",
-    "rank_views",
-    "remedy",
-    "remedy_run",
-    "reproduce",
-    "resolution_table",
-    "resolve",
-    "resolve_problem",
-    "run_objective",
-    "score",
-    "simulated_audit",
-    "spectrum",
-    "step_robustness",
-    "suggest_sites",
-    "suggest_sites_for_problem",
-    "sweep",
-    "torch_objective",
-    "train",
-    "views",
-]
+__all__ = ["__version__", *_MODULE_OF]

@@ -20,7 +20,7 @@ class InputError(ValueError):
 
     Parameters
     ----------
-    wanted : str
+    expected : str
         What the call needs.
     got : str
         What came instead.
@@ -28,18 +28,16 @@ class InputError(ValueError):
         What to change, as an instruction.
     """
 
-    def __init__(self, wanted: str, got: str, fix: str) -> None:
-        wanted, got, fix = visible(wanted), visible(got), visible(fix)
-        end = "" if fix.endswith("?") else "."
-        came = got if got.endswith("...") else got.removesuffix(".")
-        super().__init__(f"wanted {wanted}; got {came}. To mend it: {fix}{end}")
-        self.wanted = wanted
+    def __init__(self, expected: str, got: str, fix: str) -> None:
+        expected, got, fix = visible(expected), visible(got), visible(fix)
+        super().__init__(f"expected {expected}, got {got}; fix: {fix}")
+        self.expected = expected
         self.got = got
         self.fix = fix
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str]]:
         # Without it the error could not travel between processes.
-        return type(self), (self.wanted, self.got, self.fix)
+        return type(self), (self.expected, self.got, self.fix)
 
 
 def named(kind: str, name: str, known: Mapping[str, Named]) -> Named:

@@ -18,12 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.errors import InputError, refuse_masked
-from twoaxis.parameters import (
-    Parameter,
-    checked_parameters,
-    coordinate_box,
-    physical_values,
-)
+from twoaxis.parameters import Parameter, Parameters
 
 if TYPE_CHECKING:
     from twoaxis.views import BoundView, View
@@ -83,7 +78,7 @@ class FrozenResidual:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parameters", checked_parameters(self.parameters))
+        object.__setattr__(self, "parameters", Parameters(self.parameters))
         taken = sorted(TAKEN_NAMES & set(self.parameters))
         if taken:
             raise InputError(
@@ -160,7 +155,7 @@ class FrozenResidual:
         Coordinates inside the bounds give values inside them, and a bound gives itself:
         ``exp(log(p))`` is p only to rounding.
         """
-        found = physical_values(self.parameters, coordinates)
+        found = Parameters(self.parameters).named(Parameters(self.parameters).physical(coordinates))
         for (name, p), q in zip(self.parameters.items(), coordinates, strict=True):
             low, high = p.coordinate_bounds
             if q in (low, high):
@@ -176,7 +171,7 @@ class FrozenResidual:
     @property
     def coordinate_bounds(self) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds of the coordinates, each of shape (d,)."""
-        return coordinate_box(self.parameters)
+        return Parameters(self.parameters).coordinate_bounds
 
     def checked(self, output: Any, values: Mapping[str, float]) -> FloatArray:
         """Return the residual's output as a vector of floats, or say what is wrong with it."""
@@ -244,7 +239,7 @@ class FrozenResidual:
             Of the file, for `twoaxis.load_residual`; plain xarray opens it, too.
         """
         # At call time: writing builds upon this module.
-        from twoaxis.exported import export_residual
+        from twoaxis.exported.file import export_residual
 
         return export_residual(self, path)
 

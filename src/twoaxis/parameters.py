@@ -8,15 +8,19 @@ relative change; a parameter that may cross zero uses itself, ``q = p``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.errors import InputError
 
+if TYPE_CHECKING:
+    import xarray as xr
+
+FloatArray = NDArray[np.float64]
 Coordinate = Literal["log", "linear"]
 
 
@@ -145,113 +149,221 @@ class Parameter:
         return 100.0 * (np.asarray(value, dtype=float) - center) / reference
 
 
-def checked_parameters(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Return the mapping as a dict, or say what is wrong with it."""
-    if not isinstance(parameters, Mapping) or not parameters:
-        raise InputError(
-            "a mapping from parameter names to twoaxis.Parameter",
-            f"{type(parameters).__name__} {parameters!r}",
-            'write parameters={"nu": twoaxis.Parameter(truth=0.01, bounds=(0.002, 0.05))}',
-        )
-    for name, parameter in parameters.items():
-        if not isinstance(name, str) or not isinstance(parameter, Parameter):
-            raise InputError(
-                "names that are strings and values that are twoaxis.Parameter",
-                f"{name!r}: {parameter!r}",
-                "wrap the bounds and the truth in twoaxis.Parameter(...)",
-            )
-    return dict(parameters)
+@dataclass(frozen=True)
+class Center:
+    """The point that a diagnosis refers to, and what kind of point it is.
+
+    Parameters
+    ----------
+    kind : {"truth", "delivered", "point"}
+        Only around a truth is a deviation an error.
+    values : dict of str to float
+        Physical values by parameter name.
+    """
+
+    kind: str
+    values: dict[str, float]
 
 
-def delivered_values(parameters: Mapping[str, Parameter]) -> dict[str, float]:
-    """Return what training delivered, by name, or say for which parameter that is not known."""
-    known = {name: p.delivered for name, p in parameters.items() if p.delivered is not None}
-    missing = [name for name in parameters if name not in known]
-    if missing:
-        raise InputError(
-            "a delivered value for every parameter",
-            f"none for {', '.join(missing)}",
-            "add it, as in Parameter(delivered=..., bounds=...)",
-        )
-    return known
+class Parameters(Mapping[str, Parameter]):
+    """The parameters of a problem, in order: an immutable mapping from names to `Parameter`.
 
-
-def coordinate_box(
-    parameters: Mapping[str, Parameter],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return lower and upper bounds of the coordinates, each of shape (d,)."""
-    low, high = np.array([p.coordinate_bounds for p in parameters.values()]).T
-    return low, high
-
-
-def physical_values(
-    parameters: Mapping[str, Parameter], coordinates: NDArray[np.float64]
-) -> dict[str, float]:
-    """Return physical values by name, for coordinates of shape (d,)."""
-    return {
-        name: float(p.to_value(q))
-        for (name, p), q in zip(parameters.items(), coordinates, strict=True)
-    }
-
-
-def center_of(parameters: Mapping[str, Parameter], at: str | Mapping[str, float] | None) -> Center:
-    """Resolve `at` into the point around which a diagnosis is made.
+    Every function that takes a dict of parameters turns it into this once. Arrays of
+    coordinates or physical values have the parameters along their last axis, of length d.
 
     Parameters
     ----------
     parameters : mapping of str to Parameter
-    at : {"truth", "delivered"}, mapping of str to float, or None
-        None takes the truth where every parameter has one, else the delivered values.
+
+    Examples
+    --------
+    >>> known = Parameters({"nu": Parameter(truth=0.01, bounds=(0.002, 0.05))})
+    >>> known.coordinates({"nu": 0.01}).round(4)
+    array([-4.6052])
+    >>> known.center(None).kind
+    'truth'
     """
-    if at is None:
-        known = all(p.truth is not None for p in parameters.values())
-        at = "truth" if known else "delivered"
-    if isinstance(at, str):
-        if at not in ("truth", "delivered"):
+
+    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+        if not isinstance(parameters, Mapping) or not parameters:
+            raise InputError(
+                "a mapping from parameter names to twoaxis.Parameter",
+                f"{type(parameters).__name__} {parameters!r}",
+                'write parameters={"nu": twoaxis.Parameter(truth=0.01, bounds=(0.002, 0.05))}',
+            )
+        for name, parameter in parameters.items():
+            if not isinstance(name, str) or not isinstance(parameter, Parameter):
+                raise InputError(
+                    "names that are strings and values that are twoaxis.Parameter",
+                    f"{name!r}: {parameter!r}",
+                    "wrap the bounds and the truth in twoaxis.Parameter(...)",
+                )
+        self._by_name = dict(parameters)
+
+    def __getitem__(self, name: str) -> Parameter:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __repr__(self) -> str:
+        return f"Parameters({self._by_name!r})"
+
+    @property
+    def names(self) -> list[str]:
+        """Names, in order."""
+        return list(self._by_name)
+
+    def coordinates(self, values: Mapping[str, Any]) -> FloatArray:
+        """Return coordinates of physical values given by name, shape (..., d)."""
+        columns = [p.to_coordinate(values[name]) for name, p in self.items()]
+        return np.stack(np.broadcast_arrays(*columns), axis=-1)
+
+    def physical(self, coordinates: ArrayLike) -> FloatArray:
+        """Return physical values of coordinates (..., d), as an array of the same shape.
+
+        (`Mapping.values` has a meaning already, so the inverse of `coordinates` is not called
+        ``values``.)
+        """
+        array = np.asarray(coordinates, dtype=float)
+        return np.stack([p.to_value(array[..., j]) for j, p in enumerate(self.values())], axis=-1)
+
+    def named(self, array: ArrayLike) -> dict[str, float]:
+        """Return the entries of an array of shape (d,) by parameter name."""
+        return dict(zip(self._by_name, np.asarray(array, dtype=float).tolist(), strict=True))
+
+    @property
+    def coordinate_bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds of the coordinates, each of shape (d,)."""
+        low, high = np.array([p.coordinate_bounds for p in self.values()]).T
+        return low, high
+
+    def units(self, center: Mapping[str, float]) -> FloatArray:
+        """Return the coordinate steps that stand for 100% to first order, shape (d,)."""
+        return np.array([p.unit(center[name]) for name, p in self.items()])
+
+    def percent(self, values: ArrayLike, center: Mapping[str, float]) -> FloatArray:
+        """Return signed relative deviations of physical values (..., d) from `center`, in %."""
+        array = np.asarray(values, dtype=float)
+        columns = [p.percent(array[..., j], center[n]) for j, (n, p) in enumerate(self.items())]
+        return np.stack(columns, axis=-1)
+
+    def displacement_percent(
+        self, displacement: ArrayLike, center: Mapping[str, float]
+    ) -> FloatArray:
+        """Return relative sizes of coordinate displacements (..., d) in %, unsigned.
+
+        ``100 |exp(D) - 1|`` in log coordinates, ``100 |D| / scale`` in linear ones.
+        """
+        array = np.asarray(displacement, dtype=float)
+        logarithmic = np.array([p.coordinate == "log" for p in self.values()])
+        with np.errstate(over="ignore"):
+            relative = np.where(logarithmic, np.expm1(array), array / self.units(center))
+        return np.abs(100 * relative)
+
+    @property
+    def delivered(self) -> dict[str, float] | None:
+        """Values that training delivered, by name; None unless every parameter has one."""
+        return self._known("delivered")
+
+    @property
+    def truth(self) -> dict[str, float] | None:
+        """True values by name; None unless every parameter has one."""
+        return self._known("truth")
+
+    def _known(self, field: str) -> dict[str, float] | None:
+        known = {name: getattr(p, field) for name, p in self.items()}
+        return None if None in known.values() else known
+
+    def require(self, field: Literal["truth", "delivered"]) -> dict[str, float]:
+        """Return the truth or the delivered values, or raise for parameters without one."""
+        known = self._known(field)
+        if known is None:
+            missing = [name for name, p in self.items() if getattr(p, field) is None]
+            raise InputError(
+                f"a {field} value for every parameter",
+                f"none for {', '.join(missing)}",
+                f"add it, as in Parameter({field}=..., bounds=...)",
+            )
+        return known
+
+    def center(self, at: str | Mapping[str, float] | None = None) -> Center:
+        """Resolve `at` into the point around which a diagnosis is made.
+
+        Parameters
+        ----------
+        at : {"truth", "delivered"}, mapping of str to float, or None
+            None takes the truth where every parameter has one, else the delivered values.
+        """
+        if at is None:
+            at = "truth" if self.truth is not None else "delivered"
+        if at == "truth" or at == "delivered":
+            return Center(kind=at, values=self.require(at))
+        if not isinstance(at, Mapping):
             raise InputError(
                 'at="truth", at="delivered" or a mapping from names to values',
                 f"at={at!r}",
                 "choose one of the three",
             )
-        values = {name: getattr(p, at) for name, p in parameters.items()}
-        missing = [name for name, value in values.items() if value is None]
-        if missing:
+        if set(at) != set(self):
             raise InputError(
-                f"a value of {at} for every parameter",
-                f"none for {', '.join(missing)}",
-                "add the truth, or the value that training delivered, as in "
-                f"Parameter({at}=..., bounds=...)",
+                f"at to name the parameters {sorted(self)}",
+                f"the names {sorted(at)}",
+                "give one value for each parameter",
             )
-        return Center(kind=at, values=values)
-    if not isinstance(at, Mapping):
-        raise InputError(
-            'at="truth", at="delivered" or a mapping from names to values',
-            f"at={at!r}",
-            "choose one of the three",
-        )
-    if set(at) != set(parameters):
-        raise InputError(
-            f"at to name the parameters {sorted(parameters)}",
-            f"the names {sorted(at)}",
-            "give one value for each parameter",
-        )
-    values = {name: p._checked_value("at", at[name]) for name, p in parameters.items()}
-    return Center(kind="point", values=values)
+        values = {name: p._checked_value("at", at[name]) for name, p in self.items()}
+        return Center(kind="point", values=values)
 
+    def replace(self, **fields: Mapping[str, Any] | None) -> Parameters:
+        """Return the same parameters with some fields changed.
 
-@dataclass(frozen=True)
-class Center:
-    """The point a diagnosis refers to, and what kind of point it is.
+        Each keyword is a field of `Parameter` with a mapping from names to values, or None to
+        remove it from every parameter: ``parameters.replace(truth=None)``.
+        """
+        changed = {}
+        for name, parameter in self.items():
+            new = {f: None if values is None else values[name] for f, values in fields.items()}
+            changed[name] = replace(parameter, **new)
+        return Parameters(changed)
 
-    Parameters
-    ----------
-    kind : {"truth", "delivered", "point"}
-        Only around a truth may a deviation be called an error.
-    values : dict of str to float
-    """
+    # ------------------------------------------------------------- as labelled data
 
-    kind: str
-    values: dict[str, float]
+    def variables(self) -> dict[str, Any]:
+        """Return the values of `PARAMETER_LAYOUT`: the one encoding in every labelled result."""
+        columns: dict[str, Any] = {
+            "parameter": self.names,
+            "lower_bound": [p.bounds[0] for p in self.values()],
+            "upper_bound": [p.bounds[1] for p in self.values()],
+            "coordinate": [p.coordinate for p in self.values()],
+        }
+        for field in ("scale", "truth", "delivered", "start"):
+            values = [getattr(p, field) for p in self.values()]
+            columns[field] = [math.nan if value is None else value for value in values]
+        return columns
+
+    @classmethod
+    def from_dataset(cls, data: xr.Dataset) -> Parameters:
+        """Return the parameters that a labelled dataset holds (see `variables`)."""
+
+        def optional(field: str, row: int) -> float | None:
+            value = float(data[field].values[row])
+            return None if math.isnan(value) else value
+
+        found = {}
+        for row, name in enumerate(data["parameter"].values):
+            coordinate: Any = str(data["coordinate"].values[row])
+            found[str(name)] = Parameter(
+                bounds=(
+                    float(data["lower_bound"].values[row]),
+                    float(data["upper_bound"].values[row]),
+                ),
+                coordinate=coordinate,
+                **{f: optional(f, row) for f in ("scale", "truth", "delivered", "start")},
+            )
+        return cls(found)
 
 
 def _is_number(value: Any) -> bool:

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import twoaxis as ta
-from twoaxis.adapters.pytorch import torch_objective
-from twoaxis.remedies.polish import polish
+from twoaxis.adapters.pytorch_objective import torch_objective
+from twoaxis.remedies.polish.polish import polish
 
 TIMES = torch.linspace(0, 2, 40, dtype=torch.float64)[:, None]
 READINGS = torch.exp(-1.0 * TIMES[::4]) + 0.02 * torch.cos(40 * TIMES[::4])

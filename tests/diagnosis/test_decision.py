@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twoaxis as ta
-from twoaxis.diagnosis.decision import Measured, Verdict, decide, join
-from twoaxis.diagnosis.routes import Route
+from twoaxis.diagnosis.decision_map import Measured, Route, Verdict, decide, join
 
 FIVE = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
 WELL = {Route.WITHIN_TOLERANCE, Route.SELF_CONSISTENT}

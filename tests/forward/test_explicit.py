@@ -156,7 +156,7 @@ def test_declared_grids(problem, fidelity, shape):
 
 
 def test_unknown_fidelity():
-    with pytest.raises(InputError, match='"fine" or "coarse"; got \'medium\''):
+    with pytest.raises(InputError, match='"fine" or "coarse", got \'medium\''):
         get_solver("burgers", "medium")
 
 
@@ -210,7 +210,7 @@ def test_interpolation_inside_a_cell():
 @pytest.mark.parametrize(
     ("point", "message"),
     [
-        ((-1.01, 0.5), r"x inside the domain \[-1, 1\]; got 1 values outside, such as -1.01"),
+        ((-1.01, 0.5), r"x inside the domain \[-1, 1\], got 1 values outside, such as -1.01"),
         ((1.01, 0.5), "x inside the domain"),
         ((0.0, -0.01), r"t inside the domain \[0, 1\]"),
         ((0.0, 1.01), "such as 1.01"),

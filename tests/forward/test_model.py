@@ -35,7 +35,7 @@ def test_not_callable(forward):
     ids=["none", "another", "one more", "positional only"],
 )
 def test_wrong_names(forward):
-    with pytest.raises(InputError, match=r"to take the keywords nu; got the signature forward\("):
+    with pytest.raises(InputError, match=r"to take the keywords nu, got the signature forward\("):
         forward_model(forward)
 
 
@@ -53,7 +53,7 @@ def test_failure_at_the_centre(vectorized):
     def forward(nu):  # noqa: ARG001
         raise RuntimeError("no convergence")
 
-    with pytest.raises(InputError, match=r"forward\(nu=1\); got RuntimeError: no conv") as caught:
+    with pytest.raises(InputError, match=r"forward\(nu=1\), got RuntimeError: no conv") as caught:
         forward_model(forward, vectorized=vectorized)
     assert isinstance(caught.value.__cause__, RuntimeError)
 
@@ -61,12 +61,12 @@ def test_failure_at_the_centre(vectorized):
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        (np.ones(3) + 1j, "an array of real numbers; got an array of complex128 for nu=1"),
+        (np.ones(3) + 1j, "an array of real numbers, got an array of complex128 for nu=1"),
         (None, "an array of real numbers; got"),
         ([[1.0], [1.0, 2.0]], "an array of real numbers; got"),
         (["one", "two"], "an array of real numbers; got"),
         ({"u": 1.0}, "an array of real numbers; got"),
-        ([], "to return predictions; got an empty array"),
+        ([], "to return predictions, got an empty array"),
         (np.ones((0, 4)), "got an empty array"),
     ],
     ids=["complex", "None", "ragged", "text", "dict", "empty list", "empty array"],
@@ -92,13 +92,13 @@ def test_messages_use_the_model_s_name():
 
 def test_shape_that_changes():
     varying = forward_model(lambda nu: np.ones((2, 3)) if nu < 1.5 else np.ones((3, 2)))
-    with pytest.raises(InputError, match=r"the shape \(2, 3\) .*; got the shape \(3, 2\) for nu=2"):
+    with pytest.raises(InputError, match=r"the shape \(2, 3\) .*, got the shape \(3, 2\) for nu=2"):
         varying(HERE)
 
 
 def test_vectorised_model_with_the_wrong_number_of_rows():
     first_row_only = forward_model(lambda nu: np.ones((1, len(nu) * 4))[:, :4], vectorized=True)
-    with pytest.raises(InputError, match=r"\(3, 4\) .*; got the shape \(1, 4\) for nu=0.5\.\.\.2"):
+    with pytest.raises(InputError, match=r"\(3, 4\) .*, got the shape \(1, 4\) for nu=0.5\.\.\.2"):
         first_row_only(HERE)
 
 

@@ -340,8 +340,8 @@ def test_a_regime_of_two_parameters_together():
 
 def test_a_regime_that_the_test_misses_is_found_at_the_minimum(monkeypatch):
     # The final comparison with direct evaluations stands by itself.
-    monkeypatch.setattr("twoaxis.exported.affine.ALONG_EACH", 0)
-    monkeypatch.setattr("twoaxis.exported.affine.TOGETHER", 0)
+    monkeypatch.setattr("twoaxis.exported.interpolant.ALONG_EACH", 0)
+    monkeypatch.setattr("twoaxis.exported.interpolant.TOGETHER", 0)
     b = np.random.default_rng(0).normal(size=N)
     given = {"p": ta.Parameter(truth=1.0, bounds=(0.1, 5.0))}
 

@@ -361,5 +361,5 @@ def test_fresh_points_need_a_field():
 def test_an_error_has_three_parts():
     with pytest.raises(ta.InputError) as caught:
         ta.score(with_holes(3), K, POINTWISE, points=X)
-    assert all((caught.value.wanted, caught.value.got, caught.value.fix))
+    assert all((caught.value.expected, caught.value.got, caught.value.fix))
     assert str(caught.value).startswith("wanted ")

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import twoaxis as ta
+from twoaxis.geometry.derivative_check import difference_weights, offsets_inside
 from twoaxis.geometry.derivatives import linearize
-from twoaxis.geometry.stencils import difference_weights, offsets_inside
 
 N = 40
 POINTS = np.arange(float(N))

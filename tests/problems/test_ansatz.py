@@ -394,7 +394,7 @@ def test_compose_says_what_is_missing(which, missing):
     del parts[which][missing]
     with pytest.raises(InputError) as caught:
         compose(**parts)
-    assert f'the {which}\'s "{missing}"' in caught.value.wanted
+    assert f'the {which}\'s "{missing}"' in caught.value.expected
     assert caught.value.fix == f'add "{missing}" to the {which}'
 
 

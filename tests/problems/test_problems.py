@@ -215,7 +215,7 @@ def test_unknown_problem_lists_the_names_and_suggests_the_nearest(name, advice):
         get_problem(name)
     assert caught.value.fix == advice
     assert caught.value.got == repr(name)
-    assert all(known in caught.value.wanted for known in PROBLEMS)
+    assert all(known in caught.value.expected for known in PROBLEMS)
 
 
 def test_truth_of():

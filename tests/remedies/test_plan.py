@@ -163,7 +163,7 @@ def test_simulations_and_sets_say_what_they_found():
 
 def test_what_is_no_remedy_is_refused():
     audit = ta.audit(field(1.0, 1.0))
-    with pytest.raises(ta.InputError, match=r"what suggest_sites.*returned; got Score"):
+    with pytest.raises(ta.InputError, match=r"what suggest_sites.*returned, got Score"):
         ta.remedy(audit, ta.score(field(1.0, 1.0)))
-    with pytest.raises(ta.InputError, match="an audit; got str"):
+    with pytest.raises(ta.InputError, match="an audit, got str"):
         ta.remedy("audit.nc")

@@ -10,8 +10,7 @@ import xarray as xr
 from web_pages import Reader
 
 import twoaxis as ta
-from twoaxis.report.notebook import notebook_html
-from twoaxis.report.page import render
+from twoaxis.report.page import notebook_html, render
 from twoaxis.report.theme import PALETTE
 
 FORBIDDEN = re.compile("error|truth", re.IGNORECASE)

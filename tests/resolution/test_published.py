@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 import twoaxis as ta
 from twoaxis.forward import get_solver
 from twoaxis.problems import get_problem
-from twoaxis.resolution.table import STRATIFIED, UNSTRATIFIED
+from twoaxis.resolution.benchmarks import STRATIFIED, UNSTRATIFIED
 
 FIRST_ORDER = {
     "burgers": [15.661, 18.291, 13.859, 19.092],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
-from twoaxis.resolution.table import STRATIFIED, UNSTRATIFIED
+from twoaxis.resolution.benchmarks import STRATIFIED, UNSTRATIFIED
 
 T = np.linspace(0, 1, 20)
 

@@ -136,7 +136,7 @@ def test_in_one_process_a_task_that_raises_stops_nothing(faultwork):
         return "done"
 
     results, told = executed(InProcess(), tasks_of(faultwork, 2), work)
-    assert results[0].failure == "wanted a; got b. To mend it: c."
+    assert results[0].failure == "wanted a, got b; fix: c."
     assert (results[1].worker, results[1].failure, results[1].attempts) == ("done", "", 1)
     assert (told[-1].done, told[-1].running, told[-1].failed) == (1, 0, 1)
 
@@ -296,9 +296,9 @@ def test_a_scheduler_that_is_not_there_is_told(tmp_path, faultwork):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"engine": "ray"}, "an engine among in-process, local, dask; got 'ray'"),
+        ({"engine": "ray"}, "an engine among in-process, local, dask, got 'ray'"),
         ({"engine": None}, "an engine among"),
-        ({"engine": "local", "batch": 0}, "at least one run a task; got batch=0"),
+        ({"engine": "local", "batch": 0}, "at least one run a task, got batch=0"),
         ({"engine": "local", "batch": 1.5}, "at least one run a task"),
         ({"engine": "local", "batch": True}, "at least one run a task"),
         ({"engine": "local", "workers": 0}, "at least one worker"),

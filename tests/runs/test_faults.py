@@ -12,10 +12,9 @@ import pytest
 
 import twoaxis as ta
 from twoaxis.errors import DamageWarning, InputError
-from twoaxis.runs.checks import check_run
-from twoaxis.runs.contents import look_through
 from twoaxis.runs.engines import Local
 from twoaxis.runs.engines.dask import Dask
+from twoaxis.runs.maintenance import check_run, look_through
 from twoaxis.training.storage import ARRAYS, MANIFEST
 
 same = partial(pd.testing.assert_frame_equal, check_exact=True)

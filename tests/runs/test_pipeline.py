@@ -7,7 +7,7 @@ import twoaxis as ta
 from twoaxis.forward import get_solver
 from twoaxis.observations import layout, noise_scale
 from twoaxis.remedies.calibration import calibrate
-from twoaxis.remedies.simulated import simulated_audit
+from twoaxis.remedies.simulated.simulated_audit import simulated_audit
 from twoaxis.runs.engines import InProcess, Result
 from twoaxis.runs.pipeline import FailedRun, Pipeline
 

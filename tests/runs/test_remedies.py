@@ -7,7 +7,7 @@ import pytest
 
 import twoaxis as ta
 from twoaxis.problems import get_problem
-from twoaxis.remedies.simulated import SimulatedAudit
+from twoaxis.remedies.simulated.result import SimulatedAudit
 from twoaxis.runs.other_view import rank_other_views
 
 LIMITS = ta.Tolerance(material=1.0, resolution=1.0, preference=1.0)

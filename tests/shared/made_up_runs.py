@@ -12,9 +12,8 @@ from twoaxis.problems import BURGERS
 from twoaxis.training import Network, Run, RunSpec, Snapshot, settings_for
 from twoaxis.training.checkpoint import checkpoint_path, save_checkpoint
 from twoaxis.training.job import Job, Progress
-from twoaxis.training.packing import ARRAYS, seal
 from twoaxis.training.settings import run_key
-from twoaxis.training.storage import MANIFEST
+from twoaxis.training.storage import ARRAYS, MANIFEST, seal
 from twoaxis.views import Weighted
 
 __all__ = ["ARRAYS", "MANIFEST"]  # beside what is defined here

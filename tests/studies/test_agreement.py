@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twoaxis.studies.agreement import (
+from twoaxis.studies.block import Resampling, labels
+from twoaxis.studies.scale import SMOKE
+from twoaxis.studies.verdict import (
     centred,
     correlation,
     correlation_within,
@@ -13,8 +15,6 @@ from twoaxis.studies.agreement import (
     mean_difference,
     same_direction,
 )
-from twoaxis.studies.block import Resampling, labels
-from twoaxis.studies.scale import SMOKE
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=30)

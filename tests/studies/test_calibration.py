@@ -15,22 +15,19 @@ from twoaxis.studies.blocks.calibration import (
     BY_PROBLEM,
     CONSTRUCTIONS,
     RECOVERY,
-    calibration_cases,
-    measure_calibration,
-)
-from twoaxis.studies.calibrated_sets import (
     Construction,
     average,
     calibrated,
+    calibration_cases,
     covered_percent,
     half_widths,
     inflation,
+    measure_calibration,
     width_percent,
 )
-from twoaxis.studies.fields import LAYOUTS, PROBLEMS
-from twoaxis.studies.fresh import fresh_fields, matched_fits
+from twoaxis.studies.fields import LAYOUTS, PROBLEMS, fresh_fields, matched_fits
 from twoaxis.studies.published import published_figures
-from twoaxis.studies.readouts.profiles import ENDPOINTS
+from twoaxis.studies.readouts import ENDPOINTS
 from twoaxis.studies.scale import FULL, SMOKE, Scale
 
 PLAIN = CONSTRUCTIONS[1]

@@ -11,7 +11,7 @@ from twoaxis.parameters import Parameter
 from twoaxis.studies.blocks.cutoff import BLOCK
 from twoaxis.studies.blocks.development import development_fields
 from twoaxis.studies.published import published_figures
-from twoaxis.studies.readouts.bands import CUTOFFS
+from twoaxis.studies.readouts import CUTOFFS
 from twoaxis.studies.scale import SMOKE
 
 POINTS = np.random.default_rng(2).random((300, 2))

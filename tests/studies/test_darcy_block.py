@@ -13,7 +13,7 @@ from twoaxis.frozen import FrozenResidual
 from twoaxis.problems import get_problem
 from twoaxis.studies.blocks.darcy import BLOCK, compared, darcy_fields
 from twoaxis.studies.published import published_figures
-from twoaxis.studies.readouts.darcy import DARCY
+from twoaxis.studies.readouts import DARCY
 from twoaxis.studies.scale import FULL, SMOKE
 from twoaxis.training.run import _complex_step
 from twoaxis.views import Patch

@@ -7,8 +7,7 @@ import pytest
 
 from twoaxis.observations import fresh_dataset
 from twoaxis.resolution import resolve_problem
-from twoaxis.studies.fields import LAYOUTS, PROBLEMS
-from twoaxis.studies.fresh import fresh_fields, matched_fits
+from twoaxis.studies.fields import LAYOUTS, PROBLEMS, fresh_fields, matched_fits
 from twoaxis.studies.scale import FULL, SMOKE
 
 

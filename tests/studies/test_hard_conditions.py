@@ -9,7 +9,7 @@ from twoaxis.problems import get_problem
 from twoaxis.studies.blocks.hard_conditions import BLOCK, gap_closure
 from twoaxis.studies.fields import PROBLEMS, Field
 from twoaxis.studies.published import published_figures
-from twoaxis.studies.readouts.conditions import CONDITIONS, boundary_error, initial_error
+from twoaxis.studies.readouts import CONDITIONS, boundary_error, initial_error
 from twoaxis.studies.scale import FULL, SMOKE
 from twoaxis.training import Network, Run, Snapshot, settings_for
 from twoaxis.views import Pointwise

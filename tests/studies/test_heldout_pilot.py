@@ -8,7 +8,6 @@ from twoaxis.errors import InputError
 from twoaxis.forward import get_solver
 from twoaxis.observations import published_dataset
 from twoaxis.problems import get_problem
-from twoaxis.studies.benchmark_fits import gauss_newton_error
 from twoaxis.studies.blocks.heldout_pilot import (
     BLOCK,
     candidates,
@@ -16,9 +15,9 @@ from twoaxis.studies.blocks.heldout_pilot import (
     prediction_profile,
     published_delivery,
 )
-from twoaxis.studies.fields import PROBLEMS, Field
+from twoaxis.studies.fields import PROBLEMS, Field, gauss_newton_error
 from twoaxis.studies.published import published_figures
-from twoaxis.studies.readouts.prediction import PREDICTION, held_out
+from twoaxis.studies.readouts import PREDICTION, held_out
 from twoaxis.studies.scale import FULL, SMOKE
 from twoaxis.training import Network, Run, Snapshot, settings_for
 from twoaxis.views import Pointwise

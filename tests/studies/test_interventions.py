@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from twoaxis.statistics import pearson, pearson_within
-from twoaxis.studies import adversarial
+from twoaxis.studies.blocks import adversarial
 from twoaxis.studies.blocks.development import development_fields
 from twoaxis.studies.blocks.interventions import BLOCK
 from twoaxis.studies.published import published_figures

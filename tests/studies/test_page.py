@@ -7,8 +7,7 @@ import pytest
 from web_pages import Reader
 
 from twoaxis.studies import figures, page
-from twoaxis.studies.page_blocks import MOST_ROWS
-from twoaxis.studies.strips import MARGIN, strip_of
+from twoaxis.studies.page import MARGIN, MOST_ROWS, strip_of
 
 
 def cells(html, row):

@@ -11,7 +11,7 @@ from twoaxis.parameters import Parameter
 from twoaxis.studies.blocks.rba_replay import BLOCK
 from twoaxis.studies.blocks.selector import six_cases
 from twoaxis.studies.published import published_figures
-from twoaxis.studies.readouts.replay import REPLAY, effective_support
+from twoaxis.studies.readouts import REPLAY, effective_support
 from twoaxis.studies.scale import SMOKE
 from twoaxis.views import Weighted
 

@@ -10,7 +10,7 @@ import pytest
 
 from twoaxis.observations import RECOVERABILITY_SEED
 from twoaxis.resolution import resolution_table, resolve_problem
-from twoaxis.resolution.table import STRATIFIED, UNSTRATIFIED
+from twoaxis.resolution.benchmarks import STRATIFIED, UNSTRATIFIED
 from twoaxis.studies.block import Measured
 from twoaxis.studies.blocks import resolution as block
 from twoaxis.studies.fields import PROBLEMS, TITLES

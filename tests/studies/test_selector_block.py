@@ -10,7 +10,7 @@ from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameter
 from twoaxis.studies.blocks.selector import BLOCK
 from twoaxis.studies.published import published_figures
-from twoaxis.studies.readouts.selected import SELECTED
+from twoaxis.studies.readouts import SELECTED
 from twoaxis.studies.scale import SMOKE
 from twoaxis.views import Gaussian
 

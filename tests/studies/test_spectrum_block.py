@@ -8,11 +8,11 @@ import pytest
 
 from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameter
+from twoaxis.studies import readouts as bands
 from twoaxis.studies.blocks.development import development_fields
 from twoaxis.studies.blocks.holdout import holdout_fields
 from twoaxis.studies.blocks.spectrum import BLOCK
 from twoaxis.studies.published import published_figures
-from twoaxis.studies.readouts import bands
 from twoaxis.studies.scale import SMOKE
 from twoaxis.views import Gaussian
 

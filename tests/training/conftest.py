@@ -19,7 +19,7 @@ from twoaxis.observations import Dataset
 from twoaxis.problems import get_problem
 from twoaxis.training import METHODS, Network, RunSpec, Settings, get_method, train
 from twoaxis.training.backends import in_process
-from twoaxis.training.request import starting_values
+from twoaxis.training.settings import starting_values
 
 # What is trained here takes milliseconds; compiling it well would take seconds.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}

@@ -18,12 +18,12 @@ from twoaxis.training import Network
 from twoaxis.training.backends import (
     InProcess,
     Workers,
-    choice,
     choose_backend,
     in_process,
     worker,
     workers,
 )
+from twoaxis.training.backends import backend as choice
 from twoaxis.training.backends.in_process import run_bytes
 from twoaxis.training.job import Job
 from twoaxis.training.methods import PatchEvidence, Recipe, SensitivitySelector

@@ -31,7 +31,7 @@ def refused(call, message):
     with pytest.raises(InputError, match=message) as caught:
         call()
     error = caught.value
-    assert error.wanted
+    assert error.expected
     assert error.got
     assert error.fix
     assert str(error).startswith("wanted ")

@@ -9,8 +9,7 @@ import pytest
 from safetensors.numpy import load, save
 
 from twoaxis.training import DamagedRunError, load_run, save_run
-from twoaxis.training.packing import ARRAYS, seal, sha256
-from twoaxis.training.storage import MANIFEST
+from twoaxis.training.storage import ARRAYS, MANIFEST, seal, sha256
 
 
 @pytest.fixture

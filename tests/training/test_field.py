@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from twoaxis.problems import PROBLEMS
 from twoaxis.training import Network
-from twoaxis.training.field import field_arrays, field_derivatives, field_value
+from twoaxis.training.network import field_arrays, field_derivatives, field_value
 
 EVERY_PROBLEM = pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
 BOTH_CONDITIONS = pytest.mark.parametrize("conditions", ["soft", "exact"])

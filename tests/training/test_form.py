@@ -8,7 +8,7 @@ from twoaxis import views
 from twoaxis.errors import InputError
 from twoaxis.training import METHODS
 from twoaxis.training.form import form_of, loss_and_slope, stacked_forms
-from twoaxis.training.freeze import frozen_view
+from twoaxis.training.run import frozen_view
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 N = 50

@@ -25,7 +25,7 @@ from twoaxis.training.methods import (
     SensitivitySelector,
     get_method,
 )
-from twoaxis.training.setup import boundary_sites, initial_network, residual_sites
+from twoaxis.training.program import boundary_sites, initial_network, residual_sites
 from twoaxis.views import Gaussian, Patch, Pointwise
 
 # Method, then what the reference makes of it.
@@ -230,7 +230,7 @@ STRANGE = {
     "a number": (7, "an object with a name and a recipe"),
     "nothing": (None, "an object with a name and a recipe"),
     "a recipe": (Recipe(), "an object with a name and a recipe"),
-    "a recipe() that returns something else": (Odd(), r"Recipe; got str"),
+    "a recipe() that returns something else": (Odd(), r"Recipe, got str"),
 }
 
 

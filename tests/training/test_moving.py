@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from twoaxis.training import RunStore, load_runs, moving, save_run
+from twoaxis.training import RunStore, load_runs, save_run
+from twoaxis.training import storage as moving
 from twoaxis.training.storage import ARRAYS, load_run, taken_back
 
 

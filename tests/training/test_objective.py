@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
-from twoaxis.remedies.polish import polish
+from twoaxis.remedies.polish.polish import polish
 from twoaxis.training import train
 from twoaxis.training.objective import run_objective
-from twoaxis.training.setup import boundary_sites
+from twoaxis.training.program import boundary_sites
 
 SMALL = {
     "datasets": 8,

@@ -16,8 +16,8 @@ from twoaxis.training.rules import (
     ProjectResidual,
     RetainStrength,
     Uniform,
+    without_conflict,
 )
-from twoaxis.training.rules.gradients import without_conflict
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from twoaxis.errors import InputError
 from twoaxis.forward import get_solver
 from twoaxis.problems import PROBLEMS, FixedEnds, get_problem
 from twoaxis.training import METHODS, Runs
-from twoaxis.training.field import field_arrays, field_derivatives
-from twoaxis.training.setup import initial_network
+from twoaxis.training.network import field_arrays, field_derivatives
+from twoaxis.training.program import initial_network
 
 EVERY_PROBLEM = pytest.mark.parametrize("problem", PROBLEMS)
 

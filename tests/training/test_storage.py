@@ -25,20 +25,12 @@ from together import at_once
 import twoaxis as ta
 from twoaxis.errors import InputError
 from twoaxis.problems import BURGERS
-from twoaxis.training import (
-    METHODS,
-    DamagedRunError,
-    RunStore,
-    load_run,
-    load_runs,
-    moving,
-    storage,
-)
+from twoaxis.training import METHODS, DamagedRunError, RunStore, load_run, load_runs, storage
+from twoaxis.training import storage as moving
 from twoaxis.training.methods import PatchEvidence, Recipe
-from twoaxis.training.methods.stored import StoredMethod
-from twoaxis.training.packing import seal
+from twoaxis.training.methods.method import StoredMethod
 from twoaxis.training.rules import ProjectBoth
-from twoaxis.training.storage import ARRAYS, MANIFEST, write_run
+from twoaxis.training.storage import ARRAYS, MANIFEST, seal, write_run
 from twoaxis.views import Gaussian, Patch
 
 
@@ -144,7 +136,7 @@ def test_a_problem_of_ones_own(made, tmp_path):
     assert load_runs(tmp_path, problem)[0].key == run.key
     with pytest.raises(InputError, match="own-burgers"):
         load_run(path)
-    with pytest.raises(InputError, match=r"the problem own-burgers; got burgers"):
+    with pytest.raises(InputError, match=r"the problem own-burgers, got burgers"):
         load_run(path, problem=BURGERS)
     stored = made.tiny_train(problem, [dataset], out=tmp_path)[0]
     made.assert_same_bits(stored, run)
@@ -212,7 +204,7 @@ def refused(path, **options):
     with pytest.raises(InputError) as caught:
         load_run(path, **options)
     error = caught.value
-    assert error.wanted
+    assert error.expected
     assert error.got
     assert error.fix
     assert str(error).startswith("wanted ")

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from twoaxis.views import DEFAULT_BANDWIDTH, Gaussian
-from twoaxis.views.kernel import gaussian_kernel, pairs
-from twoaxis.views.kernel.grid import GridKernel
-from twoaxis.views.kernel.layout import layout_for
-from twoaxis.views.kernel.pairs import PairKernel
+from twoaxis.views import kernel as pairs
+from twoaxis.views.kernel import GridKernel, PairKernel, gaussian_kernel, layout_for
 
 # What the docstring of Gaussian states for an entry of K, whose largest is 1.
 ACCURACY = 1e-14

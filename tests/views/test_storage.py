@@ -162,7 +162,7 @@ STRANGE = {
 def test_what_is_no_view(plain):
     with pytest.raises(InputError) as caught:
         view_from_plain(plain)
-    assert caught.value.wanted
+    assert caught.value.expected
     assert caught.value.got
     assert caught.value.fix
 

@@ -11,6 +11,7 @@ from twoaxis.adapters.deepxde import from_deepxde
 from twoaxis.adapters.jax_functions import from_jax
 from twoaxis.adapters.jinns import from_jinns
 from twoaxis.adapters.pina import from_pina
-from twoaxis.adapters.pytorch import from_torch, torch_objective
+from twoaxis.adapters.pytorch import from_torch
+from twoaxis.adapters.pytorch_objective import torch_objective
 
 __all__ = ["from_deepxde", "from_jax", "from_jinns", "from_pina", "from_torch", "torch_objective"]

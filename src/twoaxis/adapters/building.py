@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
-from twoaxis.parameters import Parameter, checked_parameters
+from twoaxis.parameters import Parameter, Parameters
 from twoaxis.views import Blocks, Pointwise, View, Weighted
 
 FloatArray = NDArray[np.float64]
@@ -149,7 +149,7 @@ def with_delivered(
 
     Bounds are not widened: a value outside of them is the user's to look at.
     """
-    checked = checked_parameters(parameters)
+    checked = Parameters(parameters)
     return {
         name: replace(p, delivered=float(delivered[name]))
         if p.delivered is None and name in delivered

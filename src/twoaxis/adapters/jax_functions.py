@@ -22,7 +22,7 @@ from twoaxis.adapters.building import (
 )
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
-from twoaxis.parameters import Parameter, checked_parameters
+from twoaxis.parameters import Parameter, Parameters
 from twoaxis.views import View
 
 FloatArray = NDArray[np.float64]
@@ -82,7 +82,7 @@ def from_jax(
     10.517092
     """
     jax = foreign("jax", "train", "twoaxis.from_jax")
-    checked = checked_parameters(parameters)
+    checked = Parameters(parameters)
     if precision not in ("float32", "float64"):
         raise InputError('precision "float32" or "float64"', repr(precision), "choose one of them")
     check_callable(residual, model, checked)

@@ -2,22 +2,69 @@
 
 Exit codes: 0, done; 1, the work failed, or what is stored is damaged; 2, the input cannot be
 used; 130, interrupted.
+
+Whole numbers as people write them on a command line.
+
+Text from files on its way to a terminal.
+
+Results that leave the program: JSON, and the line that says where a file went.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, TextIO
+from pathlib import Path
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 import twoaxis
-from twoaxis.cli.text import shown
 from twoaxis.errors import InputError, LibraryWarning, WorkerError
+from twoaxis.files import write_whole
+from twoaxis.text import visible
+
+MOST = 100_000
+
+
+def parse_numbers(text: str, option: str, most: int = MOST) -> list[int]:
+    """Read ``8-11`` and ``8,9,12-14`` as a list of numbers.
+
+    >>> parse_numbers("8-10,12", "--layouts")
+    [8, 9, 10, 12]
+    """
+    advice = f"write {option} 8-11 or {option} 8,9,10"
+    numbers: list[int] = []
+    try:
+        for part in text.split(","):
+            first, dash, last = part.strip().partition("-")
+            several = range(int(first), int(last if dash else first) + 1)
+            if len(several) + len(numbers) > most:
+                raise InputError(f"at most {most} numbers with {option}", repr(text), advice)
+            numbers.extend(several)
+    except InputError:
+        raise
+    except (ValueError, OverflowError):
+        numbers = []
+    if not numbers:
+        raise InputError(
+            f"whole numbers and ranges with {option}, each range upwards", repr(text), advice
+        )
+    return numbers
+
+
+def shown(text: Any, *, most: int | None = None, lines: bool = False) -> str:
+    """Return a text that is printed as it is: neither markup, nor a command to the terminal.
+
+    See `twoaxis.text.visible` for the options.
+    """
+    return escape(visible(text, most=most, lines=lines))
+
 
 INTERRUPTED = 130
 
@@ -96,3 +143,22 @@ def _common(
     ] = False,
 ) -> None:
     """Why did my inverse PINN return the wrong parameter? A two-axis diagnosis."""
+
+
+JSON_HELP = "Write the numbers as JSON to this file; - is standard output, and then nothing else."
+Json = Annotated[str | None, typer.Option("--json", metavar="FILE|-", help=JSON_HELP)]
+
+
+def write_json(target: str, content: dict[str, Any]) -> None:
+    """Write JSON to a file, or to standard output for ``-``."""
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+    else:
+        write_whole(target, lambda path: path.write_text(text))
+        say_written(target)
+
+
+def say_written(path: str | Path) -> None:
+    """Say where a file went, on the error stream."""
+    err.print(f"wrote {visible(path)}", highlight=False, markup=False, soft_wrap=True)

@@ -10,11 +10,8 @@ import typer
 from rich.text import Text
 
 import twoaxis
-from twoaxis.cli.app import app, out
-from twoaxis.cli.numbers import parse_numbers
-from twoaxis.cli.text import shown
+from twoaxis.cli.app import app, out, parse_numbers, say_written, shown
 from twoaxis.cli.train import Conditions, Device, print_runs, say_stopped
-from twoaxis.cli.writing import say_written
 from twoaxis.diagnosis import Audit, Tolerance, load_audit
 from twoaxis.errors import InputError
 from twoaxis.files import ensure_directory, ensure_writable

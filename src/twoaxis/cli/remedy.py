@@ -10,10 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from twoaxis.cli.app import app, out
-from twoaxis.cli.text import shown
+from twoaxis.cli.app import app, out, say_written, shown
 from twoaxis.cli.train import Device
-from twoaxis.cli.writing import say_written
 from twoaxis.diagnosis import Audit, load_audit
 from twoaxis.diagnosis.actions import Action
 from twoaxis.errors import InputError

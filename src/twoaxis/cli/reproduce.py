@@ -13,8 +13,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 import twoaxis
-from twoaxis.cli.app import app, err, out
-from twoaxis.cli.text import shown
+from twoaxis.cli.app import app, err, out, shown
 from twoaxis.cli.train import Device
 from twoaxis.errors import InputError
 

@@ -13,16 +13,13 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 import twoaxis
-from twoaxis.cli.app import app, out
-from twoaxis.cli.numbers import parse_numbers
-from twoaxis.cli.text import shown
-from twoaxis.cli.writing import Json, say_written, write_json
+from twoaxis.cli.app import Json, app, out, parse_numbers, say_written, shown, write_json
 from twoaxis.errors import InputError
 from twoaxis.files import ensure_writable, write_whole
 from twoaxis.observations import RECOVERABILITY_SEED
 from twoaxis.problems import PROBLEMS, SCALAR_BENCHMARKS, get_problem
 from twoaxis.resolution import Resolution, benchmark_draws, resolution_table, resolve_problem
-from twoaxis.resolution.table import STRATIFIED, UNSTRATIFIED
+from twoaxis.resolution.benchmarks import STRATIFIED, UNSTRATIFIED
 
 MOST_LAYOUTS = 1000
 

@@ -12,10 +12,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 import twoaxis
-from twoaxis.cli.app import app, err, out
-from twoaxis.cli.numbers import parse_numbers
-from twoaxis.cli.text import shown
-from twoaxis.cli.writing import Json, write_json
+from twoaxis.cli.app import Json, app, err, out, parse_numbers, shown, write_json
 from twoaxis.errors import InputError
 from twoaxis.files import ensure_writable
 from twoaxis.problems import PROBLEMS, get_problem

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from twoaxis.diagnosis.along_training import follow
 from twoaxis.diagnosis.audit import audit
-from twoaxis.diagnosis.comparison import Comparison, compare
-from twoaxis.diagnosis.result import Audit
-from twoaxis.diagnosis.routes import Route
-from twoaxis.diagnosis.storage import load_audit
-from twoaxis.diagnosis.tolerance import Tolerance
+from twoaxis.diagnosis.compare import Comparison, compare
+from twoaxis.diagnosis.decision_map import Route, Tolerance
+from twoaxis.diagnosis.follow import follow
+from twoaxis.diagnosis.result import Audit, load_audit
 
 __all__ = [
     "Audit",

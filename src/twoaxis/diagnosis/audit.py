@@ -10,24 +10,28 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.diagnosis.along_training import history_group, snapshots_group
 from twoaxis.diagnosis.case import Case, ViewRelation
+from twoaxis.diagnosis.data_check import match, observing, to_group
+from twoaxis.diagnosis.decision_map import Tolerance
 from twoaxis.diagnosis.directions import directions
-from twoaxis.diagnosis.groups import delivery_group, parameters_group, scan_group, score_group
-from twoaxis.diagnosis.matching import match
+from twoaxis.diagnosis.follow import history_group, snapshots_group
 from twoaxis.diagnosis.messages import collect_messages
 from twoaxis.diagnosis.modes import mode_contributions, modes_wanted
-from twoaxis.diagnosis.observing import observing, to_group
 from twoaxis.diagnosis.reading import Reading, read, same_view
-from twoaxis.diagnosis.result import Audit
-from twoaxis.diagnosis.tolerance import Tolerance
+from twoaxis.diagnosis.result import (
+    Audit,
+    delivery_group,
+    parameters_group,
+    scan_group,
+    score_group,
+)
 from twoaxis.diagnosis.tree import SCHEMA, labelled
 from twoaxis.diagnosis.verdicts import judge
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_view
 from twoaxis.geometry import delivery
 from twoaxis.geometry.derivatives import STEP, Derivative, linearize
-from twoaxis.parameters import Center, Parameter, center_of
+from twoaxis.parameters import Center, Parameter, Parameters
 from twoaxis.resolution import Resolution
 from twoaxis.version import __version__
 
@@ -117,7 +121,7 @@ def audit(
             "write tolerance=twoaxis.Tolerance(material=5.0, resolution=5.0, preference=5.0)",
         )
     frozen = as_frozen(residual, parameters, points)
-    center = center_of(frozen.parameters, at)
+    center = Parameters(frozen.parameters).center(at)
     if center.kind != "truth":  # an audit around a candidate knows of no truth
         without = {name: replace(p, truth=None) for name, p in frozen.parameters.items()}
         frozen = replace(frozen, parameters=without)

@@ -8,13 +8,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from twoaxis.diagnosis.directions import Directions, coordinates_of
-from twoaxis.diagnosis.matching import Matching
-from twoaxis.diagnosis.observing import Observing
+from twoaxis.diagnosis.data_check import Matching, Observing
+from twoaxis.diagnosis.decision_map import Tolerance
+from twoaxis.diagnosis.directions import Directions
 from twoaxis.diagnosis.reading import Reading
-from twoaxis.diagnosis.tolerance import Tolerance
 from twoaxis.geometry import Delivery
-from twoaxis.parameters import Center, Parameter
+from twoaxis.parameters import Center, Parameter, Parameters
 
 FloatArray = NDArray[np.float64]
 ViewRelation = Literal["the training view", "another view", "taken as the training view"]
@@ -77,8 +76,8 @@ class Case:
         """Delivered minus centre, in coordinates."""
         if self.delivered is None:
             return None
-        home = coordinates_of(self.parameters, self.center.values)
-        return coordinates_of(self.parameters, self.delivered) - home
+        home = Parameters(self.parameters).coordinates(self.center.values)
+        return Parameters(self.parameters).coordinates(self.delivered) - home
 
     def delivered_percent(self, name: str) -> float | None:
         """Error of a delivered value; None around a candidate."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.geometry import Score
-from twoaxis.geometry.score_result import WEAK_SHARE
+from twoaxis.geometry.score import WEAK_SHARE
 from twoaxis.parameters import Parameter
 
 FloatArray = NDArray[np.float64]

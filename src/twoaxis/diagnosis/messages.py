@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from twoaxis.diagnosis.case import Case
-from twoaxis.diagnosis.decision import Verdict
-from twoaxis.diagnosis.routes import Route
+from twoaxis.diagnosis.decision_map import Route, Verdict
 
 # A gap below this share of the tolerated displacement is no gap to speak of.
 NO_GAP = 0.2

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from twoaxis.diagnosis.tree import labelled
 from twoaxis.errors import InputError
-from twoaxis.geometry.score_result import Score
+from twoaxis.geometry.score import Score
 from twoaxis.views import Gaussian
-from twoaxis.views.diagonal import BoundDiagonal
+from twoaxis.views.view import BoundDiagonal
 
 FloatArray = NDArray[np.float64]
 

@@ -1,14 +1,19 @@
 """An audit as its reader meets it: the tree, and words and tables made from it alone.
 
 A loaded audit and a fresh one are the same thing, since neither holds anything but the tree.
+
+Loading a saved audit: nothing in the file is executed, and strange files are refused.
+
+Results of axis 2 as groups of the tree, and back again: nothing is lost on the way.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,23 +21,236 @@ import xarray as xr
 
 from twoaxis.diagnosis import text
 from twoaxis.diagnosis.actions import Action, actions_from, actions_group, first_steps
-from twoaxis.diagnosis.groups import (
-    center_from,
-    delivery_from,
-    parameters_of,
-    scan_from,
-    score_from,
+from twoaxis.diagnosis.data_check import from_group
+from twoaxis.diagnosis.decision_map import Route, Statistic, Tolerance
+from twoaxis.diagnosis.tree import (
+    REQUIRED_GROUPS,
+    SCHEMA,
+    TEXT,
+    TREE,
+    Variable,
+    group_of,
+    has_group,
+    labelled,
 )
-from twoaxis.diagnosis.observing import from_group
-from twoaxis.diagnosis.routes import Route
-from twoaxis.diagnosis.tolerance import Statistic, Tolerance
-from twoaxis.diagnosis.tree import group_of, has_group
 from twoaxis.errors import InputError
-from twoaxis.files import write_whole
+from twoaxis.files import existing_netcdf, write_whole
 from twoaxis.geometry import Delivery, FrozenScan, Score
-from twoaxis.parameters import Center, Parameter
+from twoaxis.geometry.scan import FLAT_STATUS
+from twoaxis.geometry.score import PointSample, Terms
+from twoaxis.netcdf import check_schema, contradiction, read_netcdf, refuse
+from twoaxis.parameters import Center, Parameter, Parameters
 from twoaxis.report.audited import Audited
 from twoaxis.resolution import Resolution
+
+
+def parameters_group(parameters: Parameters, center: Center, messages: list[str]) -> xr.Dataset:
+    """Return the variables of the root."""
+
+    def column(field: str) -> list[float] | None:
+        values = [getattr(p, field) for p in parameters.values()]
+        return None if any(value is None for value in values) else values
+
+    return labelled(
+        "/",
+        {
+            "parameter": list(parameters),
+            "center": [center.values[name] for name in parameters],
+            "lower_bound": [p.bounds[0] for p in parameters.values()],
+            "upper_bound": [p.bounds[1] for p in parameters.values()],
+            "coordinate": [p.coordinate for p in parameters.values()],
+            "scale": [np.nan if p.scale is None else p.scale for p in parameters.values()],
+            "message": messages,
+            "delivered": column("delivered"),
+            "truth": column("truth") if center.kind == "truth" else None,
+        },
+    )
+
+
+def parameters_of(root: xr.Dataset) -> Parameters:
+    """Return the parameters that the root describes."""
+    result = {}
+    fields = ["delivered", *(["truth"] if root.attrs["centered_on"] == "truth" else [])]
+    for j, name in enumerate(root["parameter"].values):
+        one = root.isel(parameter=j)
+        scale = float(one["scale"])
+        known = {f: float(one[f]) for f in fields if f in one}
+        coordinate: Any = str(one["coordinate"].values)
+        result[str(name)] = Parameter(
+            bounds=(float(one["lower_bound"]), float(one["upper_bound"])),
+            coordinate=coordinate,
+            scale=None if np.isnan(scale) else scale,
+            **known,
+        )
+    return result
+
+
+def center_from(root: xr.Dataset) -> Center:
+    """Return the centre that the root describes."""
+    values = dict(zip(map(str, root["parameter"].values), root["center"].values, strict=True))
+    return Center(str(root.attrs["centered_on"]), {n: float(v) for n, v in values.items()})
+
+
+def score_group(score: Score) -> xr.Dataset:
+    """Return a score as a group."""
+    terms = score.terms
+    return labelled(
+        "/score",
+        {
+            "B": terms.B,
+            "displacement": terms.displacement,
+            "diagonal_displacement": terms.diagonal_displacement,
+            "delta_percent": list(score.delta_percent.values()),
+            "alignment": terms.alignment,
+            "sampling_deviation": score.sample.standard_error,
+            "H": terms.H,
+            "C": score.curvature,
+            "other_parameter": score.names,
+            "eigenvalue": terms.eigenvalues,
+            "null": terms.null,
+            "eigenvector": terms.eigenvectors,
+            "residual_norm": terms.residual_norm,
+        },
+        {"view": score.view, "derivative": score.derivative},
+    )
+
+
+def score_from(group: xr.Dataset, parameters: Parameters, center: Center) -> Score:
+    """Return the score that a group holds."""
+
+    def values(name: str) -> Any:
+        return group[name].transpose(..., *_LAST.get(name, ())).values
+
+    return Score(
+        parameters=parameters,
+        center=center,
+        terms=Terms(
+            B=values("B"),
+            H=values("H"),
+            displacement=values("displacement"),
+            diagonal_displacement=values("diagonal_displacement"),
+            eigenvalues=values("eigenvalue"),
+            eigenvectors=values("eigenvector"),
+            null=values("null").astype(bool),
+            residual_norm=float(group["residual_norm"]),
+            alignment=values("alignment"),
+        ),
+        curvature=values("C"),
+        view=str(group.attrs["view"]),
+        derivative=str(group.attrs["derivative"]),
+        sample=PointSample(values("sampling_deviation")),
+    )
+
+
+_LAST = {
+    "H": ("parameter", "other_parameter"),
+    "C": ("parameter", "other_parameter"),
+    "eigenvector": ("parameter",),
+}
+
+
+def scan_group(scan: FrozenScan, score: Score) -> xr.Dataset:
+    """Return a scan as a group, with the linearised model of the profile at the centre."""
+    parameters, minima = scan.parameters, scan.local_minima
+    home = Parameters(parameters).coordinates(scan.center.values)
+    candidates = np.stack([scan.slices[name][0] for name in parameters])
+    at_center = score.residual_norm**2
+    model = []
+    for j, (parameter, values) in enumerate(zip(parameters.values(), candidates, strict=True)):
+        step = parameter.to_coordinate(values) - home[j]
+        model.append(at_center + 2 * score.terms.B[j] * step + score.terms.H[j, j] * step**2)
+    return labelled(
+        "/scan",
+        {
+            "candidate_value": candidates,
+            "profile": np.stack([scan.slices[name][1] for name in parameters]),
+            "quadratic_model": np.stack(model),
+            "minimum": _listed(scan.minimum, parameters),
+            "grid_minimum": _listed(scan.grid_minimum, parameters),
+            "displacement": _listed(scan.displacement, parameters),
+            "profile_at_center": at_center,
+            "local_minimum": minima[list(parameters)].to_numpy(dtype=float),
+            "local_profile": minima["profile"].to_numpy(dtype=float),
+            "local_status": minima["status"].tolist(),
+            "local_holds_center": minima["holds_center"].to_numpy(dtype=bool),
+        },
+        {
+            "status": scan.status,
+            "affine": int(scan.affine),
+            "affine_checked": scan.affine_checked,
+            "affine_deviation": scan.affine_deviation,
+            "start_spread": scan.start_spread,
+            "view": scan.view,
+        },
+    )
+
+
+def scan_from(group: xr.Dataset, parameters: Parameters, center: Center) -> FrozenScan:
+    """Return the scan that a group holds."""
+    names = list(parameters)
+    rows = {
+        name: (group["candidate_value"].values[j], group["profile"].values[j])
+        for j, name in enumerate(names)
+    }
+    minima = pd.DataFrame(group["local_minimum"].values.reshape(-1, len(names)), columns=names)
+    minima["profile"] = group["local_profile"].values
+    minima["status"] = [str(text) for text in group["local_status"].values]
+    minima["holds_center"] = group["local_holds_center"].values.astype(bool)
+    status = str(group.attrs["status"])
+    flat = status == FLAT_STATUS
+
+    def point(name: str) -> dict[str, float] | None:
+        values = group[name].values
+        return None if np.isnan(values).any() else dict(zip(names, values.tolist(), strict=True))
+
+    return FrozenScan(
+        parameters=parameters,
+        center=center,
+        slices=rows,
+        minimum=None if flat else point("minimum"),
+        grid_minimum=point("grid_minimum"),
+        local_minima=minima,
+        status=status,
+        affine=bool(group.attrs["affine"]),
+        start_spread=float(group.attrs["start_spread"]),
+        view=str(group.attrs["view"]),
+        affine_checked=int(group.attrs["affine_checked"]),
+        affine_deviation=float(group.attrs["affine_deviation"]),
+    )
+
+
+def delivery_group(found: Delivery, preferred: Mapping[str, float], view: str) -> xr.Dataset:
+    """Return the delivery identity as a group."""
+    return labelled(
+        "/delivery",
+        {
+            "preferred": list(preferred.values()),
+            "gap": list(found.gap.values()),
+            "gap_percent": list(found.gap_percent.values()),
+            "preference": None if found.preference is None else list(found.preference.values()),
+            "total": None if found.total is None else list(found.total.values()),
+        },
+        {"view": view},
+    )
+
+
+def delivery_from(group: xr.Dataset) -> Delivery:
+    """Return the delivery identity that a group holds."""
+    names = [str(name) for name in group["parameter"].values]
+
+    def named(variable: str) -> dict[str, float]:
+        return dict(zip(names, group[variable].values.tolist(), strict=True))
+
+    return Delivery(
+        gap=named("gap"),
+        preference=named("preference") if "preference" in group else None,
+        total=named("total") if "total" in group else None,
+        gap_percent=named("gap_percent"),
+    )
+
+
+def _listed(values: Mapping[str, float] | None, names: Mapping[str, Any]) -> list[float]:
+    return [np.nan if values is None else values[name] for name in names]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -193,7 +411,7 @@ class Audit:
         return text.as_text(self.tree, self.actions)
 
     def _repr_html_(self) -> str:
-        from twoaxis.report.notebook import notebook_html
+        from twoaxis.report.page import notebook_html
 
         return notebook_html(self.tree, advice=self.route.advice)
 
@@ -219,3 +437,95 @@ class Audit:
                 ) from error
 
         return write_whole(path, write)
+
+
+ATTRIBUTES = {
+    "/": ("centered_on", "route", "reason", "view", "training_view", "view_relation"),
+    "/score": ("view", "derivative"),
+    "/scan": (
+        "status",
+        "affine",
+        "affine_checked",
+        "affine_deviation",
+        "start_spread",
+        "view",
+    ),
+    "/field": ("points_total", "points_kept", "field_name"),
+    "/spectrum": ("basis", "complete"),
+    "/resimulation": ("layout", "observations"),
+    "/matched": ("layout",),
+}
+# What the words and pictures of axis 1 need; its other variables are its own affair.
+RESOLUTION = (
+    "estimate",
+    "center",
+    "deviation_percent",
+    "fisher_deviation_percent",
+    "fisher_sd_percent",
+    "used",
+)
+
+
+def load_audit(path: str | os.PathLike[str]) -> Audit:
+    """Load an `Audit` from a netCDF file. Nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : path-like
+        Written by ``audit.to_netcdf``.
+    """
+    path = existing_netcdf(path)
+    tree = read_netcdf(path, _opened, "Audit.to_netcdf", "write it again")
+    again = "load it with the version of twoaxis that wrote it, or make it again"
+    check_schema(tree.attrs, SCHEMA, path, again)
+    audit = Audit(tree)
+    refuse(path, _first_fault(tree) or contradiction(lambda: _use(audit)))
+    tree.name = "audit"
+    return audit
+
+
+def _opened(path: Path) -> xr.DataTree:
+    with xr.open_datatree(path, engine="h5netcdf", phony_dims="sort") as opened:
+        return opened.load()
+
+
+def _first_fault(tree: xr.DataTree) -> str:
+    """Compare groups, variables, dimensions and kinds with the layout; say what differs."""
+    present = {node.path for node in tree.subtree}
+    for path in REQUIRED_GROUPS:
+        if path not in present:
+            return f"no group {path}"
+    for path in [p for p in TREE if p in present]:
+        data = group_of(tree, path)
+        for name in ATTRIBUTES.get(path, ()):
+            if name not in data.attrs:
+                return f"no attribute {name} in {path}"
+        for name, known in TREE[path].items():
+            if name in data.variables:
+                fault = _variable_fault(data, path, name, known)
+            else:
+                fault = f"no variable {name} in {path}" if known.required else ""
+            if fault:
+                return fault
+    if "/resolution" in present:
+        for name in RESOLUTION:
+            if name not in group_of(tree, "/resolution").variables:
+                return f"no variable {name} in /resolution"
+    return ""
+
+
+def _variable_fault(data: xr.Dataset, path: str, name: str, known: Variable) -> str:
+    variable = data[name]
+    if variable.dims != known.dims:
+        return f"the dimensions {variable.dims} of {name} in {path}"
+    # An empty list of texts comes back without a kind.
+    kinds = "UOT" if known.units == TEXT else "biuf"
+    if variable.size and variable.dtype.kind not in kinds:
+        return f"values of {variable.dtype} as {name} in {path}"
+    return ""
+
+
+def _use(audit: Audit) -> None:
+    """Do everything that a reader will ask of it."""
+    repr(audit), audit._repr_html_(), audit.summary(), audit.directions()
+    repr(audit.score), repr(audit.scan), audit.delivery, audit.resolution, audit.tolerance

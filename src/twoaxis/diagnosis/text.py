@@ -8,7 +8,7 @@ from textwrap import wrap
 import xarray as xr
 
 from twoaxis.diagnosis.actions import Action
-from twoaxis.diagnosis.routes import Route
+from twoaxis.diagnosis.decision_map import Route
 from twoaxis.report.audited import Audited
 from twoaxis.report.tables import coordinate_rows, direction_rows, resimulation_rows
 from twoaxis.report.words import around, sentence, shortened

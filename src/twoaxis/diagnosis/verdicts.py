@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from twoaxis.diagnosis.case import Case
-from twoaxis.diagnosis.decision import Measured, Verdict, decide, join
+from twoaxis.diagnosis.decision_map import Measured, Verdict, decide, join
 from twoaxis.diagnosis.tree import labelled
 
 UNDELIVERED = "no delivered value: delivery cannot be read"

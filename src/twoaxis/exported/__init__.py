@@ -7,7 +7,6 @@ with an accuracy that was measured. An audit can then be made where nothing was 
 
 from __future__ import annotations
 
-from twoaxis.exported.reading import load_residual
-from twoaxis.exported.writing import export_residual
+from twoaxis.exported.file import export_residual, load_residual
 
 __all__ = ["export_residual", "load_residual"]

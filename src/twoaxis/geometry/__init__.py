@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from twoaxis.geometry.delivery import Delivery, delivery
 from twoaxis.geometry.robustness import step_robustness
-from twoaxis.geometry.scan import frozen_scan
-from twoaxis.geometry.scan_result import FrozenScan
-from twoaxis.geometry.score import score
-from twoaxis.geometry.score_result import Score
+from twoaxis.geometry.scan import FrozenScan, frozen_scan
+from twoaxis.geometry.score import Score, score
 from twoaxis.geometry.spectrum import Spectrum, spectrum
 
 __all__ = [

@@ -1,7 +1,7 @@
 r"""Residuals that are affine in the physical parameters, and their exact profiles.
 
 Many equations are linear in their coefficients, ``r(p) = a + sum_j p_j b_j``, whatever the
-field. `twoaxis.exported.affine` tests it all over the bounds. The frozen profile is then a
+field. `twoaxis.exported.interpolant` tests it all over the bounds. The frozen profile is then a
 quadratic in the physical parameters, known everywhere from the inner products
 of ``a`` and the ``b_j`` alone,
 
@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoaxis.exported.affine import AffineTest, affine_test
-from twoaxis.exported.reduction import AffineForm
+from twoaxis.exported.interpolant import AffineForm, AffineTest, affine_test
 from twoaxis.frozen import FrozenResidual, same_size
-from twoaxis.geometry.terms import NULL_SHARE
+from twoaxis.geometry.score import NULL_SHARE
 
 FloatArray = NDArray[np.float64]
 

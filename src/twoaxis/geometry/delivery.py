@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from twoaxis.errors import InputError
-from twoaxis.parameters import Parameter, checked_parameters, delivered_values
+from twoaxis.parameters import Parameter, Parameters
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def delivery(
     >>> round(terms.preference["nu"] + terms.gap["nu"] - terms.total["nu"], 12)
     0.0
     """
-    checked = checked_parameters(parameters)
+    checked = Parameters(parameters)
     if not isinstance(preferred, Mapping):
         raise InputError(
             f"preferred values for {', '.join(checked)}",
@@ -89,7 +89,7 @@ def delivery(
                 repr(value),
                 "pass scan.minimum",
             )
-    delivered = delivered_values(checked)
+    delivered = Parameters(checked).require("delivered")
     coordinates = {
         name: (
             None if p.truth is None else float(p.to_coordinate(p.truth)),

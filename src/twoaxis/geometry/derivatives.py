@@ -37,8 +37,12 @@ from twoaxis.frozen import (
     check_repeatable,
     same_size,
 )
-from twoaxis.geometry.derivative_check import Disagreement, disagreements
-from twoaxis.geometry.stencils import difference_weights, offsets_inside
+from twoaxis.geometry.derivative_check import (
+    Disagreement,
+    difference_weights,
+    disagreements,
+    offsets_inside,
+)
 
 FloatArray = NDArray[np.float64]
 Derivative = Literal["auto", "exact", "difference"]

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import Points, Residual, as_frozen, bound_view
 from twoaxis.geometry.derivatives import STEP, Derivative, linearize
-from twoaxis.geometry.terms import check_metric_size
-from twoaxis.parameters import Parameter, center_of
+from twoaxis.geometry.score import check_metric_size
+from twoaxis.parameters import Parameter, Parameters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -215,7 +215,7 @@ def spectrum(
         How many leading modes; by default all of them up to 5,000 points, else 256.
     """
     frozen = as_frozen(residual, parameters, points)
-    center = center_of(frozen.parameters, at)
+    center = Parameters(frozen.parameters).center(at)
     metric = bound_view(frozen, view)
     column = _column(frozen.names, parameter)
     local = linearize(frozen, frozen.coordinates(center.values), derivative, step)

@@ -17,20 +17,14 @@ from twoaxis.remedies.calibration import (
     load_confidence_set,
 )
 from twoaxis.remedies.evidence import EvidenceMap, evidence_map
-from twoaxis.remedies.observations import (
-    SuggestedSites,
-    Verification,
-    suggest_sites,
-    suggest_sites_for_problem,
-)
 from twoaxis.remedies.plan import remedy
-from twoaxis.remedies.polish import Polish, polish
-from twoaxis.remedies.simulated import (
-    SimulatedAudit,
-    load_simulated_audit,
-    rank_views,
-    simulated_audit,
-)
+from twoaxis.remedies.polish.polish import polish
+from twoaxis.remedies.polish.result import Polish
+from twoaxis.remedies.simulated.rank_views import rank_views
+from twoaxis.remedies.simulated.result import SimulatedAudit, load_simulated_audit
+from twoaxis.remedies.simulated.simulated_audit import simulated_audit
+from twoaxis.remedies.sites.result import SuggestedSites, Verification
+from twoaxis.remedies.sites.suggest import suggest_sites, suggest_sites_for_problem
 
 __all__ = [
     "Calibration",

@@ -3,6 +3,8 @@
 It holds no script and asks nobody for anything. All that came from a file or a user passes
 through the template's escaping; pictures are SVG elements whose texts are escaped where they are
 drawn. The same audit gives the same bytes.
+
+The audit in a notebook: verdict, table, decision map and profile, in styles of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from twoaxis.report.audited import MISSING, Audited
-from twoaxis.report.pictures import Missing, sections
+from twoaxis.report.pictures import Missing, map_section, profile_section, sections
 from twoaxis.report.tables import coordinate_rows, direction_rows, resimulation_rows
 from twoaxis.report.theme import PALETTE, route_colour
 from twoaxis.report.words import around, number, percent, quantity, sentence
@@ -218,3 +220,20 @@ def _relation(audited: Audited) -> str:
     return {"the training view": "the audited one", "another view": "not the audited one"}.get(
         relation, "taken to be the audited one"
     )
+
+
+def notebook_html(audit: Any, *, advice: str = "") -> str:
+    """Return the body of ``_repr_html_``: an HTML fragment that disturbs nothing around it.
+
+    Parameters
+    ----------
+    audit : Audit or xarray.DataTree
+    advice : str
+        What the route asks the reader to do, as a sentence.
+    """
+    audited = Audited.of(audit)
+    pictures = [*map_section(audited).pictures, *profile_section(audited).pictures]
+    fragment: str = template("notebook.html").render(
+        **heading(audited, advice), **measured(audited), pictures=pictures, **colours()
+    )
+    return fragment

@@ -16,8 +16,7 @@ from twoaxis.report.evidence_figure import plot_evidence
 from twoaxis.report.profile_figure import plot_profile
 from twoaxis.report.resolution_figure import plot_resolution
 from twoaxis.report.spectrum_figure import plot_spectrum
-from twoaxis.report.svg import inline_svg
-from twoaxis.report.theme import MIDDLE, SMALL
+from twoaxis.report.theme import MIDDLE, SMALL, inline_svg
 from twoaxis.report.training_figure import (
     Quantity,
     plot_along_training,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from twoaxis.resolution.benchmarks import benchmark_draws, resolve_problem
-from twoaxis.resolution.needed import NeededObservations, needed_observations
+from twoaxis.resolution.benchmarks import benchmark_draws, resolution_table, resolve_problem
+from twoaxis.resolution.fisher import NeededObservations, needed_observations
 from twoaxis.resolution.resolve import resolve
-from twoaxis.resolution.result import Resolution
-from twoaxis.resolution.storage import load_resolution
-from twoaxis.resolution.table import resolution_table
+from twoaxis.resolution.result import Resolution, load_resolution
 
 __all__ = [
     "NeededObservations",

@@ -1,4 +1,11 @@
-"""Axis 1 of the built-in problems, under the published protocol."""
+"""Axis 1 of the built-in problems, under the published protocol.
+
+Several problems in one table, with a balanced row over all of them.
+
+The overall interval comes in two readings. *Unstratified* resamples all problem–replica
+clusters together, as the study does, so the number of clusters of each problem varies from
+draw to draw. *Stratified* keeps that number and is narrower.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +27,8 @@ from twoaxis.observations import (
 )
 from twoaxis.problems import SCALAR_BENCHMARKS, Problem, get_problem
 from twoaxis.resolution.resolve import resolve
-from twoaxis.resolution.result import Resolution
+from twoaxis.resolution.result import BOOTSTRAP_DRAWS, BOOTSTRAP_SEED, Resolution
+from twoaxis.statistics import Interval, cluster_bootstrap, weighted_mean
 
 
 def resolve_problem(
@@ -117,3 +125,76 @@ def benchmark_draws(*, progress: bool = True) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
+
+
+UNSTRATIFIED = "overall"
+STRATIFIED = "overall, stratified"
+
+
+def resolution_table(resolutions: Mapping[str, Resolution]) -> pd.DataFrame:
+    """Return one row a problem and, for several, two balanced overall rows.
+
+    Parameters
+    ----------
+    resolutions : mapping of str to Resolution
+        Of one parameter each. For the overall rows they must have the same number of layouts
+        and replicas, so that every problem has the same weight.
+    """
+    for name, found in resolutions.items():
+        if len(found.parameters) > 1:
+            raise InputError(
+                "resolutions of one parameter each",
+                f"{', '.join(found.parameters)} in {name!r}",
+                "use its own summary(), which has a row for each parameter",
+            )
+    rows = {
+        name: {"problem": name, **found.summary().iloc[-1].to_dict()}
+        for name, found in resolutions.items()
+    }
+    table = pd.DataFrame(list(rows.values())).set_index("problem")
+    if len(resolutions) > 1:
+        table = pd.concat([table, _overall(resolutions, table)])
+    return table
+
+
+def _overall(resolutions: Mapping[str, Resolution], table: pd.DataFrame) -> pd.DataFrame:
+    """Return the balanced rows: pooled errors, and intervals over problem–replica clusters."""
+    shapes = {found.error_percent.shape for found in resolutions.values()}
+    if len(shapes) > 1:
+        raise InputError(
+            "the same number of layouts and replicas for every problem",
+            f"shapes (layouts, replicas) {sorted(shapes)}",
+            "resolve every problem with the same layouts and replicas",
+        )
+    ((layouts, replicas),) = shapes
+    errors = np.concatenate([f.error_percent.values.ravel() for f in resolutions.values()])
+    problem = np.repeat(np.arange(len(resolutions)), layouts * replicas)
+    replica = np.tile(np.arange(replicas), layouts * len(resolutions))
+    cluster = problem * replicas + replica
+    row: dict[str, float] = {
+        **{str(name): float(value) for name, value in table.mean().items()},
+        "median": float(np.median(errors)),
+        "p90": float(np.quantile(errors, 0.9)),
+        "bias": float(table["bias"].abs().mean()),  # biases of opposite sign must not cancel
+        "on_bound": int(table["on_bound"].sum()),
+    }
+    both: dict[str, dict[str, float]] = {}
+    for name, strata in ((UNSTRATIFIED, None), (STRATIFIED, problem)):
+        interval = _interval(errors, cluster, strata) if replicas > 1 else None
+        ends = {} if interval is None else {"ci_low": interval.low, "ci_high": interval.high}
+        both[name] = {**row, **ends}
+    return pd.DataFrame.from_dict(both, orient="index").rename_axis("problem")
+
+
+def _interval(
+    errors: np.ndarray[tuple[int], np.dtype[np.float64]],
+    cluster: np.ndarray[tuple[int], np.dtype[np.intp]],
+    strata: np.ndarray[tuple[int], np.dtype[np.intp]] | None,
+) -> Interval:
+    return cluster_bootstrap(
+        lambda weights: weighted_mean(errors, weights),
+        cluster,
+        strata=strata,
+        draws=BOOTSTRAP_DRAWS,
+        seed=BOOTSTRAP_SEED,
+    )

@@ -17,11 +17,11 @@ from scipy.stats import qmc
 
 from twoaxis.forward import ForwardModel
 from twoaxis.least_squares import GAIN_TOLERANCE, Minimum, minimize
-from twoaxis.parameters import coordinate_box, physical_values
+from twoaxis.parameters import Parameters
 from twoaxis.progress import Advance
 from twoaxis.resolution.design import Design
 from twoaxis.resolution.estimator import Fits, joined
-from twoaxis.resolution.sensitivity import STEP, sensitivities
+from twoaxis.resolution.fisher import STEP, sensitivities
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -72,7 +72,7 @@ class DirectEstimator:
     @property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Lower and upper coordinate bounds, each of shape (d,)."""
-        return coordinate_box(self.model.parameters)
+        return Parameters(self.model.parameters).coordinate_bounds
 
     def fit(self, design: Design, rows: FloatArray, advance: Advance | None = None) -> Fits:
         """Fit rows of whitened deviations from the centre."""
@@ -282,14 +282,14 @@ def build_direct(
 ) -> DirectEstimator:
     """Solve for the points that fill the box, and keep those at which the model works."""
     dimension = len(center)
-    low, high = coordinate_box(model.parameters)
+    low, high = Parameters(model.parameters).coordinate_bounds
     number = max(SEEDS * dimension, starts)
     fill = qmc.Halton(dimension, scramble=False).fast_forward(1)  # the first point is a corner
     seeds = qmc.scale(fill.random(number), low, high)
     values, reasons = model(seeds, advance)
     good = np.array([not reason for reason in reasons])
     failures = [
-        (physical_values(model.parameters, q), reason)
+        (Parameters(model.parameters).named(Parameters(model.parameters).physical(q)), reason)
         for q, reason in zip(seeds, reasons, strict=True)
         if reason
     ]

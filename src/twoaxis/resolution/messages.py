@@ -7,14 +7,13 @@ import warnings
 import numpy as np
 
 from twoaxis.errors import AccuracyWarning, MisfitWarning
-from twoaxis.resolution.bank_check import BANK_ACCURACY, BankCheck
-from twoaxis.resolution.bank_fit import BankEstimator
+from twoaxis.resolution.bank_fit import BANK_ACCURACY, BankCheck, BankEstimator
 from twoaxis.resolution.data_fit import DataFit
+from twoaxis.resolution.design import Setup
 from twoaxis.resolution.direct_fit import DirectEstimator
 from twoaxis.resolution.estimator import Estimator, Fits
 from twoaxis.resolution.fisher import Information
 from twoaxis.resolution.misfit import ALARM
-from twoaxis.resolution.setup import Setup
 
 # Sensitivities from two step sizes must agree this well.
 DERIVATIVE_ACCURACY = 0.01

@@ -20,19 +20,21 @@ from twoaxis.forward.bank import build_bank
 from twoaxis.observations import standard_noise
 from twoaxis.parameters import Parameter
 from twoaxis.progress import progress_bar
-from twoaxis.resolution.assemble import Findings, assemble
-from twoaxis.resolution.bank_check import check_bank, entries_needed, refuse_useless
-from twoaxis.resolution.bank_fit import BankEstimator
-from twoaxis.resolution.data_fit import checked_data, estimate_noise, fit_data
-from twoaxis.resolution.design import Design, Noise, checked_noise
+from twoaxis.resolution.bank_fit import BankEstimator, check_bank, entries_needed, refuse_useless
+from twoaxis.resolution.data_fit import LiveModel, checked_data, estimate_noise, fit_data
+from twoaxis.resolution.design import (
+    Design,
+    Noise,
+    Setup,
+    checked_noise,
+    checked_positions,
+    prepare,
+)
 from twoaxis.resolution.direct_fit import build_direct
 from twoaxis.resolution.estimator import Estimator, Fits, gauss_newton_step
-from twoaxis.resolution.fisher import Information, information
-from twoaxis.resolution.live import LiveModel
+from twoaxis.resolution.fisher import Information, Sensitivities, information, sensitivities
 from twoaxis.resolution.messages import collect_messages
-from twoaxis.resolution.result import Resolution
-from twoaxis.resolution.sensitivity import Sensitivities, sensitivities
-from twoaxis.resolution.setup import Setup, checked_positions, prepare
+from twoaxis.resolution.result import Findings, Resolution, assemble
 from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]

@@ -20,12 +20,22 @@ from twoaxis.files import (
     write_whole,
 )
 from twoaxis.progress import progress_bar
-from twoaxis.runs.checks import COMPLETE, Check, check_manifest, check_run, read_plain
-from twoaxis.runs.contents import LISTING, README, Finding, Place, look_through
-from twoaxis.runs.listing import find_runs, list_runs
+from twoaxis.runs.maintenance import (
+    COMPLETE,
+    LISTING,
+    README,
+    Check,
+    Finding,
+    Place,
+    check_manifest,
+    check_run,
+    find_runs,
+    list_runs,
+    look_through,
+    read_plain,
+)
 from twoaxis.text import visible
-from twoaxis.training.packing import ARRAYS
-from twoaxis.training.storage import MANIFEST
+from twoaxis.training.storage import ARRAYS, MANIFEST
 from twoaxis.training.store import RunStore
 
 # The first date that a zip file can name.

@@ -17,10 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.diagnosis.actions import Action, Number
 from twoaxis.errors import InputError
-from twoaxis.remedies.simulated import SimulatedAudit
-from twoaxis.remedies.simulated.route import CLEAR
-from twoaxis.remedies.simulated.views import displacements
-from twoaxis.remedies.told import action_of
+from twoaxis.remedies.plan import action_of
+from twoaxis.remedies.simulated.rank_views import displacements
+from twoaxis.remedies.simulated.result import CLEAR, SimulatedAudit
 from twoaxis.runs.pipeline import Pipeline
 from twoaxis.training import Run
 from twoaxis.training.methods import get_method

@@ -25,8 +25,7 @@ from twoaxis.runs.task import cut
 from twoaxis.training import Run, RunSpec, RunStore, settings_for, train_specs
 from twoaxis.training.backends import Device
 from twoaxis.training.methods import Method, get_method
-from twoaxis.training.request import check_specs, starting_values
-from twoaxis.training.settings import run_key
+from twoaxis.training.settings import check_specs, run_key, starting_values
 from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]

@@ -14,10 +14,11 @@ from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.problems import EvolutionProblem
 from twoaxis.remedies.evidence import evidence_map
-from twoaxis.remedies.observations import suggest_sites_for_problem
 from twoaxis.remedies.plan import remedy
-from twoaxis.remedies.polish import polish
-from twoaxis.remedies.simulated import SimulatedAudit, simulated_audit
+from twoaxis.remedies.polish.polish import polish
+from twoaxis.remedies.simulated.result import SimulatedAudit
+from twoaxis.remedies.simulated.simulated_audit import simulated_audit
+from twoaxis.remedies.sites.suggest import suggest_sites_for_problem
 from twoaxis.runs.engines import Engine
 from twoaxis.runs.other_view import rank_other_views, train_under
 from twoaxis.runs.pipeline import Pipeline

@@ -28,8 +28,8 @@ from twoaxis.training.backends import Device, find_gpu
 from twoaxis.training.checkpoint import job_key
 from twoaxis.training.job import Job
 from twoaxis.training.methods import Method
-from twoaxis.training.request import check_specs, ensure_snapshots, snapshot_steps
 from twoaxis.training.run import Run
+from twoaxis.training.settings import check_specs, ensure_snapshots, snapshot_steps
 from twoaxis.training.store import CHECKPOINTS
 
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from twoaxis.statistics.bootstrap import Interval, bootstrap_estimates, cluster_bootstrap
-from twoaxis.statistics.correlation import pearson, pearson_within
-from twoaxis.statistics.weighted import weighted_mean, weighted_pearson, weighted_quantile
+from twoaxis.statistics.correlation import (
+    pearson,
+    pearson_within,
+    weighted_mean,
+    weighted_pearson,
+    weighted_quantile,
+)
 
 __all__ = [
     "Interval",

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.errors import InputError
-from twoaxis.statistics.checks import checked_labels
+from twoaxis.statistics.correlation import checked_labels
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

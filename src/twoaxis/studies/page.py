@@ -2,19 +2,306 @@
 
 It holds no script and asks nobody for anything. All that came from records passes through the
 template's escaping. The same records give the same bytes.
+
+A block as the page shows it: texts that are ready, and nothing left to decide.
+
+A strip: our initialisations as dots, our interval as a band, the published value as a line.
+
+Places along a strip are percentages of its width, so that one drawing fits a screen and a phone
+while dots stay round. Every strip has a scale of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from twoaxis.report.page import colours
 from twoaxis.report.pictures import Picture, Section
-from twoaxis.studies.drawings import Drawing
-from twoaxis.studies.page_blocks import VERDICTS, Shown, ShownFigure, counted, shown_blocks
+from twoaxis.report.words import number
+from twoaxis.studies.figures import Drawing, ends, printed_ends
+from twoaxis.studies.published import UNREADABLE
 from twoaxis.studies.verdict import ENOUGH, LEVEL, Verdict
+from twoaxis.text import visible
+
+# In percent of the width: room at both ends, so that no dot is cut.
+MARGIN = 3.0
+# In pixels: dots stand in turn at these heights, so that equal ones can be told apart.
+HEIGHTS = (17, 13, 21)
+MOST_DECIMALS = 8
+
+
+class Strip(NamedTuple):
+    """Where everything stands.
+
+    Attributes
+    ----------
+    dots : list of (float, int)
+        Percent of the width, and pixels from the top; the first is the figure that is shown.
+    band, printed_band : tuple of float, optional
+        Start and end of our interval and of the printed one.
+    published : float
+    low, high : str
+        The numbers at both ends of the scale; empty where it has no length.
+    alt : str
+    """
+
+    dots: list[tuple[float, int]]
+    band: tuple[float, float] | None
+    published: float
+    printed_band: tuple[float, float] | None
+    low: str
+    high: str
+    alt: str
+
+
+def strip_of(figure: Mapping[str, Any]) -> Strip | None:
+    """Return the strip of a figure, or nothing with too few initialisations or no finite scale."""
+    values = [float(value) for value in figure["values"] if value is not None]
+    if len(values) < ENOUGH or figure["ours"] is None:
+        return None
+    published = float(figure["published"])
+    ours, printed = ends(figure), printed_ends(figure)
+    shown = [*values, published, *(ours or ()), *(printed or ())]
+    low, high = min(shown), max(shown)
+    span = high - low
+    if not math.isfinite(span):
+        return None
+
+    def place(value: float) -> float:
+        return round(MARGIN + (100 - 2 * MARGIN) * (value - low) / span, 2) if span else 50.0
+
+    return Strip(
+        [(place(value), HEIGHTS[k % len(HEIGHTS)]) for k, value in enumerate(values)],
+        None if ours is None else (place(ours[0]), place(ours[1])),
+        place(published),
+        None if printed is None else (place(printed[0]), place(printed[1])),
+        _end(low, span),
+        _end(high, span),
+        _alt(figure, values),
+    )
+
+
+def _end(value: float, span: float) -> str:
+    """Return the number at an end of the scale, with the digits that its length calls for."""
+    if span == 0:
+        return ""
+    decimals = max(0, 1 - math.floor(math.log10(span)))
+    return number(
+        value, ".3g" if decimals > MOST_DECIMALS or abs(value) >= UNREADABLE else f".{decimals}f"
+    )
+
+
+def _alt(figure: Mapping[str, Any], values: list[float]) -> str:
+    texts = figure["interval_text"]
+    interval = f", interval {texts[0]} to {texts[1]}" if texts else ""
+    return visible(
+        f"Published {figure['printed']}; ours {figure['ours_text']}{interval}; "
+        f"{len(values)} initialisations from {number(min(values))} to {number(max(values))}."
+    )
+
+
+# How a verdict is called, and the class that gives it its colour.
+VERDICTS = {str(verdict): str(verdict).replace(" ", "-") for verdict in Verdict}
+# Longer tables are cut on the page; their files hold all rows.
+MOST_ROWS = 100
+NOTHING = "–"
+MINUTE, HOUR = 60, 3600
+
+
+@dataclass(frozen=True)
+class ShownFigure:
+    """One published figure beside ours; intervals are texts in brackets, or empty."""
+
+    anchor: str
+    label: str
+    where: str
+    headline: bool
+    printed: str
+    printed_interval: str
+    ours: str
+    interval: str
+    source: str
+    mark: str
+    mean: str
+    spread: str
+    percentile: str
+    verdict: str
+    reason: str
+    strip: Strip | None
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """A table whose cells are texts; each cell comes with whether it is a number."""
+
+    name: str
+    columns: list[str]
+    rows: list[list[tuple[str, bool]]]
+    total: int
+    file: str
+
+
+@dataclass(frozen=True)
+class ShownCall:
+    """How something of a block was made."""
+
+    command: str
+    device: str
+    versions: str
+    trained: int
+    initialisations: int
+    duration: str
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A block on the page."""
+
+    anchor: str
+    title: str
+    claim: str
+    notes: list[str]
+    smoke: bool
+    fields: int
+    initialisations: int
+    counts: dict[str, int]
+    figures: list[ShownFigure]
+    sources: list[tuple[str, str]]
+    tables: list[ShownTable]
+    calls: list[ShownCall]
+
+    @property
+    def several(self) -> bool:
+        """Whether figures have a spread over initialisations."""
+        return any(figure.spread for figure in self.figures)
+
+    @property
+    def placed(self) -> bool:
+        """Whether published values have a place among ours."""
+        return any(figure.percentile for figure in self.figures)
+
+
+def shown_blocks(records: Sequence[Mapping[str, Any]]) -> list[Shown]:
+    """Return all blocks, each with an anchor of its own."""
+    blocks: list[Shown] = []
+    taken: set[str] = set()
+    for record in records:
+        anchor = "block-" + re.sub(r"[^a-z0-9]+", "-", str(record["name"]).lower()).strip("-")
+        while anchor in taken:
+            anchor += "-again"
+        taken.add(anchor)
+        blocks.append(_block(record, anchor))
+    return blocks
+
+
+def counted(verdicts: Iterable[str]) -> dict[str, int]:
+    """Count figures by verdict."""
+    found = list(verdicts)
+    return {word: found.count(word) for word in VERDICTS}
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words.
+
+    >>> duration(41.2), duration(412.0), duration(7380.0)
+    ('41.2 s', '6 min 52 s', '2 h 3 min')
+    """
+    whole = round(seconds)
+    if seconds < MINUTE:
+        return f"{seconds:.3g} s"
+    if whole < HOUR:
+        return f"{whole // MINUTE} min {whole % MINUTE} s"
+    return f"{whole // HOUR} h {whole % HOUR // MINUTE} min"
+
+
+def _block(record: Mapping[str, Any], anchor: str) -> Shown:
+    names = dict.fromkeys(f["interval_source"] for f in record["figures"] if f["interval_source"])
+    # One kind of interval needs no mark.
+    marks = (
+        dict(zip(names, "abcdefgh", strict=False)) if len(names) > 1 else dict.fromkeys(names, "")
+    )
+    return Shown(
+        anchor=anchor,
+        title=visible(record["title"]),
+        claim=visible(record["claim"]),
+        notes=[visible(note) for note in record["notes"]],
+        smoke=record["scale"] == "smoke",
+        fields=record["fields"],
+        initialisations=record["initialisations"],
+        counts=counted(figure["verdict"] for figure in record["figures"]),
+        figures=[
+            _figure(figure, f"{anchor}-{k}", marks) for k, figure in enumerate(record["figures"], 1)
+        ],
+        sources=[(mark, visible(source)) for source, mark in marks.items()],
+        tables=[_table(record["name"], *named) for named in record["tables"].items()],
+        calls=[_call(call) for call in record["calls"]],
+    )
+
+
+def _figure(figure: Mapping[str, Any], anchor: str, marks: Mapping[str, str]) -> ShownFigure:
+    known = figure["ours"] is not None
+    several = figure["mean_text"] is not None and None not in figure["values"]
+    percentile, source = figure["percentile"], figure["interval_source"]
+    return ShownFigure(
+        anchor=anchor,
+        label=visible(figure["label"]),
+        where=visible(figure["where"]),
+        headline=bool(figure["headline"]),
+        printed=visible(figure["printed"]),
+        printed_interval=_brackets(figure["printed_interval"]),
+        ours=visible(figure["ours_text"]) if known else "no value",
+        interval=_brackets(figure["interval_text"]),
+        source=visible(source),
+        mark=marks.get(source, ""),
+        mean=visible(figure["mean_text"]) if several else "",
+        spread=_brackets([figure["lowest_text"], figure["highest_text"]]) if several else "",
+        percentile="" if percentile is None else f"{percentile:.0f}",
+        verdict=figure["verdict"],
+        reason=visible(figure["reason"]),
+        strip=strip_of(figure),
+    )
+
+
+def _brackets(ends: Sequence[str] | None) -> str:
+    return "" if ends is None else f"[{visible(ends[0])}, {visible(ends[1])}]"
+
+
+def _table(block: str, name: str, table: Mapping[str, Any]) -> ShownTable:
+    rows = table["rows"]
+    return ShownTable(
+        visible(name).replace("_", " "),
+        [visible(column).replace("_", " ") for column in table["columns"]],
+        [[_cell(value) for value in row] for row in rows[:MOST_ROWS]],
+        len(rows),
+        visible(f"tables/{block}-{name}.csv"),
+    )
+
+
+def _cell(value: Any) -> tuple[str, bool]:
+    if value is None:
+        return NOTHING, False
+    if isinstance(value, bool):
+        return "yes" if value else "no", False
+    if isinstance(value, int):
+        return number(value, "d"), True
+    return (number(value), True) if isinstance(value, float) else (visible(value), False)
+
+
+def _call(call: Mapping[str, Any]) -> ShownCall:
+    return ShownCall(
+        command=visible(call["command"]),
+        device=visible(call["device"]),
+        versions=", ".join(visible(f"{n} {v}") for n, v in call["versions"].items()),
+        trained=call["trained"],
+        initialisations=call["initialisations"],
+        duration=duration(float(call["seconds"])),
+    )
+
 
 Record = Mapping[str, Any]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.views import BoundView, View
-from twoaxis.views.diagonal import BoundDiagonal
+from twoaxis.views.view import BoundDiagonal
 
 FloatArray = NDArray[np.float64]
 

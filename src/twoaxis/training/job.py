@@ -11,15 +11,19 @@ import jax
 import numpy as np
 import pandas as pd
 
-from twoaxis.parameters import physical_values
+from twoaxis.parameters import Parameters
 from twoaxis.training.backends import Backend
 from twoaxis.training.backends.in_process import stack
 from twoaxis.training.form import stacked_forms
-from twoaxis.training.freeze import frozen_view
-from twoaxis.training.program import NOT_DIVERGED, in_precision, initial_state
-from twoaxis.training.run import FINISHED, Run, Snapshot
+from twoaxis.training.program import (
+    NOT_DIVERGED,
+    in_precision,
+    initial_state,
+    residual_sites,
+    run_data,
+)
+from twoaxis.training.run import FINISHED, Run, Snapshot, frozen_view
 from twoaxis.training.settings import RunSpec, Settings, run_key
-from twoaxis.training.setup import residual_sites, run_data
 
 Tree = Any
 # Rows of the history of a whole training.
@@ -173,7 +177,9 @@ class Job:
 
     def _physical(self, coordinates: Any, number: int) -> dict[str, float]:
         """Return the parameters of a run; a fixed one as it was given, not rounded by a log."""
-        values = physical_values(self.settings.problem.parameters, np.asarray(coordinates, float))
+        values = Parameters(self.settings.problem.parameters).named(
+            Parameters(self.settings.problem.parameters).physical(np.asarray(coordinates, float))
+        )
         spec = self.specs[number]
         return values | {name: float(spec.start[name]) for name in spec.fixed}
 

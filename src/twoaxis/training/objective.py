@@ -25,13 +25,12 @@ from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
-from twoaxis.parameters import physical_values
+from twoaxis.parameters import Parameters
 from twoaxis.problems import SteadyProblem
-from twoaxis.training.field import field_arrays
 from twoaxis.training.form import form_of, loss_and_slope
-from twoaxis.training.program import data_loss, residual_values
+from twoaxis.training.network import field_arrays
+from twoaxis.training.program import boundary_sites, data_loss, residual_values
 from twoaxis.training.run import Run, Snapshot
-from twoaxis.training.setup import boundary_sites
 
 FloatArray = NDArray[np.float64]
 Tree = Any
@@ -153,7 +152,9 @@ class RunObjective:
         parts = np.split(np.asarray(vector, dtype=float), sizes)[: len(self._leaves)]
         shaped = [part.reshape(leaf.shape) for part, leaf in zip(parts, self._leaves, strict=True)]
         layers = list(zip(*[iter(shaped)] * 2, strict=True))
-        values = physical_values(self.run.problem.parameters, self._coordinates(vector))
+        values = Parameters(self.run.problem.parameters).named(
+            Parameters(self.run.problem.parameters).physical(self._coordinates(vector))
+        )
         values |= {name: self.run.delivered[name] for name in self.run.spec.fixed}
         final = Snapshot(self.run.final.step, layers, values, self.run.view)
         return replace(self.run, final=final)

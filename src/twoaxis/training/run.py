@@ -1,6 +1,8 @@
 """A trained run: a value that hands out all that a diagnosis needs of it.
 
 Nothing here needs JAX. The field that float32 training left is evaluated in float64.
+
+The view that a run was trained under, with the weights of its last evaluated loss.
 """
 
 from __future__ import annotations
@@ -20,10 +22,9 @@ from twoaxis.frozen import FrozenResidual
 from twoaxis.observations import Dataset
 from twoaxis.parameters import Parameter
 from twoaxis.problems import Problem
-from twoaxis.training.field import field_arrays, field_derivatives, field_value
-from twoaxis.training.network import Layers
+from twoaxis.training.network import Layers, field_arrays, field_derivatives, field_value
 from twoaxis.training.settings import RunSpec, Settings
-from twoaxis.views import View
+from twoaxis.views import Dense, Gaussian, Pointwise, View, Weighted
 
 FloatArray = NDArray[np.float64]
 
@@ -313,3 +314,37 @@ def _checked(settings: Settings, points: ArrayLike) -> FloatArray:
             "stack the coordinates as columns, as in numpy.column_stack([x, t])",
         )
     return array
+
+
+def frozen_view(view: View, weights: dict[str, Any], points: FloatArray) -> View:
+    r"""Return ``M = diag(w) V^T diag(m) V diag(w)`` as a view: what the last loss was made of.
+
+    Parameters
+    ----------
+    view : View
+        That of the method.
+    weights : dict of str to array
+        ``points`` (w) and ``modes`` (m), where the weight rule keeps them.
+    points : array, shape (N, k)
+    """
+    modes = weights.get("modes")
+    if modes is not None:
+        view = _with_modes(view, np.asarray(modes, dtype=float), points)
+    w = weights.get("points")
+    if w is None:
+        return view
+    w = np.asarray(w, dtype=float)
+    if not w.any():  # before the first loss was evaluated there is nothing to freeze
+        return view
+    if isinstance(view, Pointwise):
+        return Weighted(loss_weights=w**2)
+    return Dense(w[:, None] * view.bind(points).matrix() * w)
+
+
+def _with_modes(view: View, modes: FloatArray, points: FloatArray) -> View:
+    kept = int(np.count_nonzero(modes))
+    leading = bool(np.all(modes[:kept] == 1))
+    if isinstance(view, Gaussian) and leading:
+        return replace(view, rank=kept)
+    values, vectors = view.bind(points).eigenpairs(len(modes))
+    return Dense((vectors * (values * modes)) @ vectors.T)

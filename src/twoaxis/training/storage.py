@@ -8,31 +8,406 @@ A run is a directory with the name of its key::
 It is put together beside its place and moved there in one step, so that a run which is there is
 complete, whoever else writes at the same time. Reading runs no code from a file, follows no
 link and opens nothing outside the directory.
+
+What a stored run consists of: a manifest of plain values, and arrays.
+
+Does a stored run agree with itself?
+
+A checksum tells that a file is as it was written, not that what was written is a run: whoever
+changes a manifest can compute its checksum again. Everything that a manifest says twice, or that
+its arrays show, is compared here. An error tells what does not fit.
+
+A complete run takes its place: at no moment is a sound one lost.
+
+A run that is replaced changes places with the new one in a single step. Where the system cannot do
+that, it waits in a temporary directory beside its place, under its own name: if the process is
+killed before the new run is there, a store takes the old one back.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import hashlib
 import json
 import os
 import re
+import shutil
 import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from safetensors import SafetensorError
-from safetensors.numpy import load
+from safetensors.numpy import load, save
 
 from twoaxis.errors import InputError
 from twoaxis.files import flush_directory, flush_file, temporary_beside
+from twoaxis.observations import Dataset
 from twoaxis.problems import PROBLEMS, Problem
-from twoaxis.training.moving import (
-    is_own_directory,
-    put_in_place,
-    remove,
-)
-from twoaxis.training.packing import ARRAYS, FORMAT, VERSION, packed, rebuilt, seal, sha256
-from twoaxis.training.run import Run
+from twoaxis.training.methods import METHODS, Method
+from twoaxis.training.methods.method import StoredMethod
+from twoaxis.training.network import Network
+from twoaxis.training.run import Run, Snapshot
+from twoaxis.training.settings import RunSpec, Settings, check_specs, plain_value
+from twoaxis.version import __version__
+from twoaxis.views import Dense, Weighted
+from twoaxis.views.storage import view_from_plain, view_to_plain
+
+LOSSES = ("loss", "loss_data", "loss_residual")
+# The loss is a sum of two numbers that are stored beside it.
+ROUNDING = 1e-12
+
+
+def ensure_coherent(run: Run, plain: Mapping[str, Any]) -> None:
+    """Refuse a run whose parts contradict each other.
+
+    Parameters
+    ----------
+    run : Run
+        As it was rebuilt.
+    plain : mapping
+        Its manifest.
+
+    Raises
+    ------
+    ValueError
+    """
+    try:
+        check_specs(run.problem, [run.spec])
+    except InputError as error:
+        raise ValueError(f"it has {error.got}, where {error.expected} belong") from error
+    _same("its observations", plain["run"]["observations"], run.spec.describe()["observations"])
+    _same("what it delivered", plain["delivered"], run.delivered)
+    _check_points(run)
+    _check_steps(run)
+    for snapshot in (*run.snapshots, run.final):
+        _check_values(run, snapshot)
+        _check_layers(run, snapshot)
+        _check_view(run, snapshot)
+    _check_history(run)
+
+
+def text(value: Any) -> str:
+    """Return a text of a manifest; anything else is no text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.40}, where a text belongs")
+    value.encode()  # JSON can spell characters that do not exist
+    return value
+
+
+def whole(value: Any) -> int:
+    """Return a whole number of a manifest."""
+    if type(value) is not int:
+        raise TypeError(f"{value!r:.40}, where a whole number belongs")
+    return value
+
+
+def real(value: Any) -> float:
+    """Return a finite number of a manifest."""
+    if type(value) not in (int, float) or not np.isfinite(value):
+        raise TypeError(f"{value!r:.40}, where a finite number belongs")
+    return float(value)
+
+
+def _same(what: str, told: Any, found: Any) -> None:
+    if told != found:
+        raise ValueError(f"{what}: the manifest says {told!r:.80}, and the rest {found!r:.80}")
+
+
+def _check_points(run: Run) -> None:
+    wanted = (run.settings.residual_points, len(run.settings.axes))
+    if run.points.shape != wanted or run.points.dtype != np.float64:
+        raise ValueError(f"points of shape {run.points.shape}, where {wanted} belongs")
+    low, high = np.array(list(run.problem.domain.values()), dtype=float).T
+    if not ((run.points >= low) & (run.points <= high)).all():
+        raise ValueError("points outside the domain of its problem")
+
+
+def _check_steps(run: Run) -> None:
+    """Snapshots rise up to the end, which is the last step unless the run diverged."""
+    last, steps = run.final.step, [snapshot.step for snapshot in run.snapshots]
+    if not 0 <= last <= run.settings.steps or (last == run.settings.steps) != run.finished:
+        raise ValueError(f"status {run.status!r:.40} after {last} of {run.settings.steps} steps")
+    if steps != sorted(set(steps)) or not all(0 < step <= last for step in steps):
+        raise ValueError(f"snapshots after the steps {steps!r:.80}, and the end after {last}")
+
+
+def _check_values(run: Run, snapshot: Snapshot) -> None:
+    """Every parameter has a value that it can have; a fixed one, the value it was given."""
+    parameters, values = run.problem.parameters, snapshot.delivered
+    if set(values) != set(parameters):
+        raise ValueError(f"values for {list(values)!r:.80}, where {list(parameters)} belong")
+    for name, value in values.items():
+        if parameters[name].coordinate == "log" and not value > 0:
+            raise ValueError(f"{name}={value!r}, where a positive number belongs")
+        if name in run.spec.fixed and value != run.spec.start[name]:
+            raise ValueError(f"{name}={value!r}, which was fixed at {run.spec.start[name]!r}")
+
+
+def _check_layers(run: Run, snapshot: Snapshot) -> None:
+    """Weights and biases are those of the network in the settings, in their precision."""
+    sizes = run.settings.network.sizes(len(run.settings.axes))
+    wanted = [((n, m), (n,)) for m, n in pairwise(sizes)]
+    found = [(np.shape(weight), np.shape(bias)) for weight, bias in snapshot.layers]
+    if found != wanted:
+        raise ValueError(f"layers of the shapes {found!r:.80}, where {wanted!r:.80} belong")
+    arrays = [array for layer in snapshot.layers for array in layer]
+    if any(array.dtype != run.settings.precision for array in arrays):
+        raise ValueError(f"layers that are not in {run.settings.precision}")
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise ValueError("weights that are not finite")
+
+
+def _check_view(run: Run, snapshot: Snapshot) -> None:
+    """A view with a value for every point has one for every point."""
+    view = snapshot.view
+    if isinstance(view, (Weighted, Dense)):
+        count = len(np.asarray(view.loss_weights if isinstance(view, Weighted) else view.matrix))
+        if count != len(run.points):
+            raise ValueError(f"a view of {count} points, where {len(run.points)} belong")
+
+
+def _check_history(run: Run) -> None:
+    """Every column is there, over steps that rise, with numbers of which each is finite."""
+    history, wanted = run.history, ["step", *LOSSES, *run.problem.parameters]
+    if list(history) != wanted:
+        raise ValueError(f"a history of {list(history)!r:.80}, where {wanted} belong")
+    steps = history["step"].to_numpy()
+    rising = steps.dtype == np.int64 and (np.diff(steps) > 0).all()
+    if not rising or not ((steps > 0) & (steps <= run.final.step)).all():
+        raise ValueError("its history does not have the steps of a training")
+    if run.finished and steps[-1:].tolist() != [run.final.step]:
+        raise ValueError("its history does not go to its end")
+    if any(history[name].dtype != np.float64 for name in wanted[1:]):
+        raise ValueError("its history does not consist of numbers")
+    if not np.isfinite(history[wanted[2:]].to_numpy()).all():
+        raise ValueError("its history has numbers that are not finite")
+    parts = history["loss_data"] + run.settings.physics_weight * history["loss_residual"]
+    if not np.allclose(history["loss"], parts, rtol=ROUNDING, atol=0.0):
+        raise ValueError("the loss in its history is not the sum of its parts")
+
+
+FORMAT = "twoaxis run"
+VERSION = 1
+ARRAYS = "arrays.safetensors"
+
+
+def packed(run: Run) -> tuple[bytes, bytes]:
+    """Return the manifest and the arrays of a run, as they are written."""
+    arrays: dict[str, Any] = {
+        "points": run.points,
+        "dataset.sites": np.asarray(run.dataset.sites),
+        "dataset.coordinates": run.dataset.coordinates,
+        "dataset.values": run.dataset.values,
+    }
+    arrays |= {f"history.{name}": run.history[name].to_numpy() for name in run.history}
+    described = [
+        _put_snapshot(arrays, f"snapshot{n}", snapshot, run)
+        for n, snapshot in enumerate([*run.snapshots, run.final])
+    ]
+    content = save({name: np.asarray(a, order="C") for name, a in arrays.items()})
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "twoaxis": __version__,
+        "key": run.key,
+        "status": run.status,
+        "delivered": run.delivered,
+        "settings": run.settings.describe(),
+        "run": run.spec.describe() | {"noise_scale": run.dataset.noise_scale},
+        "history": list(run.history),
+        "snapshots": described,
+        "arrays": {"file": ARRAYS, "bytes": len(content), "sha256": sha256(content)},
+    }
+    sealed = manifest | {"sha256": seal(manifest)}
+    written = json.dumps(sealed, indent=2, default=plain_value) + "\n"
+    return written.encode(), content
+
+
+def _put_snapshot(
+    arrays: dict[str, Any], prefix: str, snapshot: Snapshot, run: Run
+) -> dict[str, Any]:
+    """Add the arrays of a snapshot under a prefix, and return the rest of it."""
+    for number, (weight, bias) in enumerate(snapshot.layers):
+        arrays[f"{prefix}.weight{number}"] = np.asarray(weight)
+        arrays[f"{prefix}.bias{number}"] = np.asarray(bias)
+    plain, array = view_to_plain(snapshot.view, run.points)
+    if array is not None:
+        arrays[f"{prefix}.view"] = array
+    return {"step": snapshot.step, "delivered": snapshot.delivered, "view": plain}
+
+
+def rebuilt(plain: dict[str, Any], arrays: dict[str, Any], problem: Problem) -> Run:
+    """Return the run of a manifest and its arrays; an error tells that they do not fit."""
+    left = dict(arrays)
+    settings = _settings(plain["settings"], problem)
+    spec = _spec(plain["run"], left, problem)
+    snapshots = [
+        _take_snapshot(left, f"snapshot{n}", each) for n, each in enumerate(plain["snapshots"])
+    ]
+    run = Run(
+        key=text(plain["key"]),
+        settings=settings,
+        spec=spec,
+        points=left.pop("points"),
+        final=snapshots[-1],
+        history=pd.DataFrame({name: left.pop(f"history.{name}") for name in plain["history"]}),
+        status=text(plain["status"]),
+        snapshots=tuple(snapshots[:-1]),
+    )
+    if left:
+        raise ValueError(f"arrays that belong to nothing: {sorted(left)!r:.80}")
+    text(plain["twoaxis"])
+    ensure_coherent(run, plain)
+    return run
+
+
+def _spec(plain: dict[str, Any], arrays: dict[str, Any], problem: Problem) -> RunSpec:
+    dataset = Dataset(
+        problem=problem.name,
+        sites=arrays.pop("dataset.sites"),
+        coordinates=arrays.pop("dataset.coordinates"),
+        values=arrays.pop("dataset.values"),
+        noise_scale=real(plain["noise_scale"]),
+        provenance=text(plain["provenance"]),
+        label=text(plain["dataset"]),
+    )
+    return RunSpec(
+        dataset=dataset,
+        seed=plain["seed"],
+        start={name: real(value) for name, value in plain["start"].items()},
+        fixed=frozenset(text(name) for name in plain["fixed"]),
+    )
+
+
+def _take_snapshot(arrays: dict[str, Any], prefix: str, plain: dict[str, Any]) -> Snapshot:
+    """Return a snapshot, and take its arrays away from the others."""
+    count = sum(name.startswith(f"{prefix}.weight") for name in arrays)
+    layers = [
+        (arrays.pop(f"{prefix}.weight{n}"), arrays.pop(f"{prefix}.bias{n}")) for n in range(count)
+    ]
+    view = view_from_plain(plain["view"], arrays.pop(f"{prefix}.view", None))
+    delivered = {name: real(value) for name, value in plain["delivered"].items()}
+    return Snapshot(whole(plain["step"]), layers, delivered, view)
+
+
+def _settings(plain: dict[str, Any], problem: Problem) -> Settings:
+    options = {name: value for name, value in plain.items() if name != "problem"}
+    method = _method(**options.pop("method"))
+    network = Network(**options.pop("network"))
+    return Settings(problem=problem, method=method, network=network, **options)
+
+
+def _method(name: str, options: dict[str, Any]) -> Method:
+    """Return the built-in method of this name and options, or what is known of another."""
+    makers: dict[str, Callable[..., Method]] = {
+        type(method).__name__: type(method) for method in METHODS.values()
+    }
+    for maker in makers.values():
+        try:
+            method = maker(**options)
+        except TypeError:
+            continue
+        if method.name == name:
+            return method
+    return StoredMethod(name, options)
+
+
+def sha256(content: bytes) -> str:
+    """Return a checksum as it stands in a manifest."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def seal(plain: dict[str, Any]) -> str:
+    """Return the checksum of a manifest's content, whatever its white space."""
+    return sha256(json.dumps(plain, sort_keys=True, default=plain_value).encode())
+
+
+# Of renameat2: paths begin in the current directory, and the two names change places.
+AT_CURRENT_DIRECTORY = -100
+EXCHANGE = 2
+
+
+def is_own_directory(path: Path) -> bool:
+    """Whether a directory lies at this very place, and no link to one."""
+    return path.is_dir() and not path.is_symlink()
+
+
+def remove(path: Path) -> None:
+    """Remove a directory, or whatever else lies there."""
+    if is_own_directory(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
+
+
+def put_in_place(whole: Path, target: Path, overwrite: bool) -> None:
+    """Give a complete run its name; of two writers one is first, and the other's is dropped."""
+    # A name that is free for the one step may be taken for the other: then the first works.
+    tries = 2 if overwrite else 0
+    done = any(exchange(whole, target) or _takes(whole, target) for _ in range(tries))
+    if not done:
+        aside = temporary_beside(target) / target.name if overwrite else None
+        try:
+            if aside is not None:
+                aside.parent.mkdir()
+            _rename(whole, target, aside)
+        finally:
+            if aside is not None and os.path.lexists(target):
+                shutil.rmtree(aside.parent, ignore_errors=True)
+            elif aside is not None:  # a run that could not be put back waits there
+                with suppress(OSError):
+                    aside.parent.rmdir()
+    flush_directory(target.parent)
+
+
+def _takes(whole: Path, target: Path) -> bool:
+    """Take a free name, and say whether it was free."""
+    if os.path.lexists(target):
+        return False
+    try:
+        whole.rename(target)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            return False
+        raise
+    return True
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Let two names change places in one step, so that there is something under each all along.
+
+    False tells that nothing was done: a name is missing, or the system or file system cannot.
+    """
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, TypeError, AttributeError):  # not every system has it
+        return False
+    rename.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    here, there = os.fsencode(one), os.fsencode(other)
+    return bool(rename(AT_CURRENT_DIRECTORY, here, AT_CURRENT_DIRECTORY, there, EXCHANGE) == 0)
+
+
+def _rename(whole: Path, target: Path, aside: Path | None) -> None:
+    """Move what is there aside, and a run to its place; a failure brings it back."""
+    try:
+        if aside is not None:
+            with suppress(FileNotFoundError):  # nothing is there, or another writer was faster
+                target.rename(aside)
+        whole.rename(target)
+    except BaseException as error:
+        if not (isinstance(error, OSError) and error.errno in (errno.EEXIST, errno.ENOTEMPTY)):
+            if aside is not None:
+                with suppress(OSError):
+                    aside.rename(target)
+            raise
+
 
 MANIFEST = "run.json"
 

@@ -24,12 +24,12 @@ from twoaxis.errors import DamageWarning, InputError
 from twoaxis.files import TEMPORARY, ensure_directory
 from twoaxis.problems import Problem
 from twoaxis.text import visible
-from twoaxis.training.moving import is_own_directory
 from twoaxis.training.run import Run, Runs
 from twoaxis.training.storage import (
     DamagedRunError,
     checked_key,
     is_key,
+    is_own_directory,
     load_run,
     taken_back,
     write_run,

@@ -22,16 +22,20 @@ from twoaxis.training.checkpoint import (
 from twoaxis.training.job import Job, Progress
 from twoaxis.training.methods import Method, get_method
 from twoaxis.training.network import Network
-from twoaxis.training.request import (
+from twoaxis.training.run import Run, Runs
+from twoaxis.training.settings import (
+    Conditions,
+    Precision,
+    RunSpec,
+    Settings,
     check_specs,
     chosen_datasets,
     chosen_seeds,
     ensure_snapshots,
+    run_key,
     snapshot_steps,
     starting_values,
 )
-from twoaxis.training.run import Run, Runs
-from twoaxis.training.settings import Conditions, Precision, RunSpec, Settings, run_key
 from twoaxis.training.store import RunStore
 
 # The published protocol.

@@ -11,8 +11,7 @@ from scipy.linalg import LinAlgError, cholesky, eigvalsh
 
 from twoaxis.errors import InputError
 from twoaxis.views.checks import FloatArray, checked_columns, checked_points
-from twoaxis.views.eigen import dense_pairs
-from twoaxis.views.view import BoundView, View
+from twoaxis.views.view import BoundView, View, dense_pairs
 
 # Relative to the largest entry: mirror images that differ by more were not meant as equal.
 SYMMETRY_TOLERANCE = 1e-10

@@ -3,6 +3,8 @@
 Where the patch view averages over fixed cells, this one averages over a Gaussian around
 every point. All scales stay visible, finer ones ever less, and no residual is lost between
 cell walls. Its rank-truncated form keeps only the smoothest directions.
+
+An operator given by a few of its eigenpairs.
 """
 
 from __future__ import annotations
@@ -16,11 +18,55 @@ from numpy.typing import ArrayLike
 
 from twoaxis.errors import InputError
 from twoaxis.views.checks import FloatArray, checked_points, is_real, is_whole
-from twoaxis.views.coordinates import unit_coordinates
-from twoaxis.views.eigen import dense_pairs
 from twoaxis.views.kernel import Kernel, gaussian_kernel
-from twoaxis.views.low_rank import BoundLowRank
-from twoaxis.views.view import DENSE_LIMIT, BoundView, View
+from twoaxis.views.view import DENSE_LIMIT, BoundView, View, dense_pairs, unit_coordinates
+
+
+@final
+class BoundLowRank(BoundView):
+    """``M = V diag(lambda) V^T`` with orthonormal columns V (N, r) and lambda descending.
+
+    Eigenvalues that rounding made negative are taken as zero, so that M is semidefinite.
+    """
+
+    def __init__(self, eigenvalues: FloatArray, eigenvectors: FloatArray, description: str) -> None:
+        self._values = np.maximum(eigenvalues, 0.0)
+        self._vectors = eigenvectors
+        self._description = description
+
+    @property
+    def size(self) -> int:
+        """N, the length of the residual vector."""
+        return len(self._vectors)
+
+    @property
+    def rank(self) -> int:
+        """r, the number of eigenpairs kept."""
+        return self._values.size
+
+    def describe(self) -> str:
+        """Return a few words that name the view."""
+        return self._description
+
+    def diagonal(self) -> FloatArray:
+        """Return the sums of lambda times squared eigenvector entries."""
+        diagonal: FloatArray = np.einsum("ij,ij,j->i", self._vectors, self._vectors, self._values)
+        return diagonal
+
+    def _apply(self, columns: FloatArray) -> FloatArray:
+        return self._vectors @ (self._values[:, None] * (self._vectors.T @ columns))
+
+    def _quadratic(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        seen = self._vectors.T @ left
+        other = seen if right is left else self._vectors.T @ right
+        return seen.T @ (self._values[:, None] * other)
+
+    def _matrix(self) -> FloatArray:
+        return (self._vectors * self._values) @ self._vectors.T
+
+    def _eigenpairs(self, count: int) -> tuple[FloatArray, FloatArray]:
+        return self._values[:count].copy(), self._vectors[:, :count].copy()
+
 
 # The variance of a point in a randomly translated cell of width 1/8: per axis 1/8^2 / 6.
 DEFAULT_BANDWIDTH = 1.0 / (8.0 * math.sqrt(6.0))

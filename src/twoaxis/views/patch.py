@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.views.checks import FloatArray, checked_points, is_whole
-from twoaxis.views.coordinates import occupied_cells, unit_coordinates
-from twoaxis.views.view import BoundView, View
+from twoaxis.views.view import BoundView, View, occupied_cells, unit_coordinates
 
 # Far above any use; below it, cell numbers stay exact as floats and as integers.
 MOST_CELLS = 2**31

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from twoaxis.views.checks import checked_points
-from twoaxis.views.diagonal import BoundDiagonal
-from twoaxis.views.view import BoundView, View
+from twoaxis.views.view import BoundDiagonal, BoundView, View
 
 
 @final

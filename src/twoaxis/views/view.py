@@ -4,13 +4,24 @@ The operator is an object in the manner of a linear-operator library: it *acts* 
 vectors and can be asked for its matrix, its diagonal or its eigenpairs, but it is not a
 matrix. Checks of the input live here, once; a concrete view supplies the mathematics in
 the methods that begin with an underscore and overrides nothing else.
+
+A diagonal operator: every residual point counts by itself.
+
+Leading eigenpairs, from a matrix or from its action alone.
+
+Coordinates that views share: the unit box, and the cells that divide it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import final
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from twoaxis.errors import InputError
 from twoaxis.views.checks import FloatArray, checked_columns, is_whole
@@ -151,3 +162,175 @@ class BoundView(ABC):
     @abstractmethod
     def _eigenpairs(self, count: int) -> tuple[FloatArray, FloatArray]:
         """Return `count` leading pairs, ``1 <= count <= rank``."""
+
+
+@final
+class BoundDiagonal(BoundView):
+    """``M = diag(m)`` with non-negative m, not all zero.
+
+    Its eigenvectors are unit vectors, points in the order of descending m.
+    """
+
+    def __init__(self, entries: FloatArray, description: str) -> None:
+        self._entries = entries
+        self._description = description
+
+    @property
+    def size(self) -> int:
+        """N, the length of the residual vector."""
+        return self._entries.size
+
+    @property
+    def rank(self) -> int:
+        """The number of positive entries."""
+        return int(np.count_nonzero(self._entries))
+
+    def describe(self) -> str:
+        """Return a few words that name the view."""
+        return self._description
+
+    def diagonal(self) -> FloatArray:
+        """Return m."""
+        return self._entries.copy()
+
+    def _apply(self, columns: FloatArray) -> FloatArray:
+        return self._entries[:, None] * columns
+
+    def _quadratic(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        return left.T @ (self._entries[:, None] * right)
+
+    def _matrix(self) -> FloatArray:
+        return np.diag(self._entries)
+
+    def _eigenpairs(self, count: int) -> tuple[FloatArray, FloatArray]:
+        # Stable, so that equal entries keep the order of their points.
+        order = np.argsort(-self._entries, kind="stable")[:count]
+        vectors = np.zeros((self.size, count))
+        vectors[order, np.arange(count)] = 1.0
+        return self._entries[order], vectors
+
+
+Apply = Callable[[FloatArray], FloatArray]
+
+# Residual |A v - lambda v| of an iterative eigenpair, relative to the largest eigenvalue.
+ITERATION_TOLERANCE = 1e-13
+# For the question whether an eigenvalue was missed: it errs by the square of the residual.
+CHECK_TOLERANCE = 1e-6
+# Eigenvalues that differ by less than this part of the largest are the same.
+SAME = 1e-11
+# Missed eigenpairs are looked for this many at a time.
+MISSED = 8
+
+
+def dense_pairs(matrix: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """Return the `count` leading eigenpairs of a symmetric matrix, descending."""
+    size = len(matrix)
+    if count == size:
+        values, vectors = eigh(matrix, driver="evd", check_finite=False)
+    else:
+        values, vectors = eigh(matrix, subset_by_index=[size - count, size - 1], check_finite=False)
+    return values[::-1], oriented(vectors[:, ::-1])
+
+
+def iterative_pairs(
+    apply: Apply, size: int, count: int, scale: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the `count` leading eigenpairs of a semidefinite operator, descending.
+
+    Parameters
+    ----------
+    apply : callable
+        Takes a vector (size,) and returns the operator's product with it.
+    size, count : int
+        Well below size, as an iteration is no gain otherwise.
+    scale : float
+        The largest eigenvalue, roughly and not above it.
+
+    Notes
+    -----
+    A Krylov space of one vector holds one eigenvector of each eigenvalue, and where points
+    lie on a lattice many eigenvalues are multiple: copies appear only by rounding, and some
+    not in time. So the iteration is repeated on what is orthogonal to the pairs found,
+    until that has no eigenvalue above the last of them.
+    """
+    # Fixed, so that equal input gives equal output, and random, so that no start is
+    # orthogonal to the odd eigenvectors of a symmetric set of points. A new one each time:
+    # what an old one could reach has been found.
+    starts = np.random.default_rng(0)
+
+    def run(operator: Apply, wanted: int, tolerance: float) -> tuple[FloatArray, FloatArray]:
+        start = starts.standard_normal(size)
+        return _lanczos(operator, start, wanted, scale, tolerance)
+
+    values, vectors = run(apply, count, ITERATION_TOLERANCE)
+    while True:
+        rest = _deflated(apply, vectors)
+        highest = run(rest, 1, CHECK_TOLERANCE)[0][0]
+        if highest <= values[-1] + SAME * values[0]:
+            return values, oriented(vectors)
+        missed, others = run(rest, min(count, MISSED), ITERATION_TOLERANCE)
+        values, vectors = np.append(values, missed), np.hstack([vectors, others])
+        order = np.argsort(-values, kind="stable")[:count]
+        values, vectors = values[order], vectors[:, order]
+
+
+def _lanczos(
+    apply: Apply, start: FloatArray, count: int, scale: float, tolerance: float
+) -> tuple[FloatArray, FloatArray]:
+    """One run of the implicitly restarted Lanczos method, its pairs in descending order."""
+    size = start.size
+
+    # The solver measures residuals against each eigenvalue, which it can never meet for one
+    # that is zero up to rounding. Shifted by the scale of the operator, all are measured
+    # alike; Krylov spaces do not change under a shift.
+    def shifted(vector: FloatArray) -> FloatArray:
+        flat = vector.reshape(size)
+        return apply(flat) + scale * flat
+
+    operator = LinearOperator((size, size), matvec=shifted, dtype=float)
+    values, vectors = eigsh(operator, k=count, which="LA", v0=start, tol=tolerance)
+    order = np.argsort(-values, kind="stable")
+    return values[order] - scale, vectors[:, order]
+
+
+def _deflated(apply: Apply, vectors: FloatArray) -> Apply:
+    """Return the operator restricted to what is orthogonal to orthonormal columns."""
+
+    def outside(vector: FloatArray) -> FloatArray:
+        remainder: FloatArray = vector - vectors @ (vectors.T @ vector)
+        return remainder
+
+    return lambda vector: outside(apply(outside(vector)))
+
+
+def oriented(vectors: FloatArray) -> FloatArray:
+    """Give each column the sign that makes its entry of largest magnitude positive."""
+    flip = -vectors.min(axis=0) > vectors.max(axis=0)
+    return vectors * np.where(flip, -1.0, 1.0)
+
+
+def unit_coordinates(points: FloatArray) -> FloatArray:
+    """Map every coordinate of points (N, k) on [0, 1] by its own minimum and maximum.
+
+    ``c = (x - min x) / (max x - min x)``; a coordinate that is the same at all points
+    becomes 0. Space and time so count alike, whatever their units.
+    """
+    # Halves, so that a range of more than the largest float does not overflow.
+    low = points.min(axis=0) / 2
+    span = points.max(axis=0) / 2 - low
+    coordinates: FloatArray = (points / 2 - low) / np.where(span > 0, span, 1.0)
+    return coordinates
+
+
+def occupied_cells(coordinates: FloatArray, cells: Sequence[int]) -> NDArray[np.intp]:
+    """Number the occupied cells of a grid on the unit box from 0, and return each point's.
+
+    With n cells along an axis the cell of ``c`` is ``min(floor(n c), n - 1)``: half-open
+    cells, the last one closed.
+    """
+    number = np.zeros(len(coordinates), dtype=np.intp)
+    for column, n in zip(coordinates.T, cells, strict=True):
+        along = np.minimum((column * n).astype(np.intp), n - 1)
+        # Renumbered after every axis: the flat index of 8^30 cells would not fit an integer.
+        number = np.unique(number * n + along, return_inverse=True)[1]
+    return number

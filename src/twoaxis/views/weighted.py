@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 
 from twoaxis.errors import InputError
 from twoaxis.views.checks import checked_points, checked_weights
-from twoaxis.views.diagonal import BoundDiagonal
-from twoaxis.views.view import BoundView, View
+from twoaxis.views.view import BoundDiagonal, BoundView, View
 
 
 @final

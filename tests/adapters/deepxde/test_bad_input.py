@@ -42,7 +42,7 @@ def decay(problems, equation=None, conditions=(), steps=2, **options):
 
 @pytest.mark.parametrize("thing", [None, 3.0, torch.nn.Linear(1, 1), "model.pt"])
 def test_foreign_object(thing):
-    with pytest.raises(ta.InputError, match=r"wanted a deepxde\.Model; got"):
+    with pytest.raises(ta.InputError, match=r"expected a deepxde\.Model; got"):
         from_deepxde(thing, {"k": K})
 
 
@@ -51,7 +51,7 @@ def test_library_is_not_imported_for_a_foreign_object():
     code = (
         "import sys; import twoaxis as ta; from twoaxis.adapters.deepxde import from_deepxde\n"
         "try: from_deepxde(3, {})\n"
-        "except ta.InputError as error: assert 'a deepxde.Model; got int' in str(error)\n"
+        "except ta.InputError as error: assert 'a deepxde.Model, got int' in str(error)\n"
         "assert not {'deepxde', 'torch', 'jax'} & set(sys.modules)\n"
         "sys.modules['deepxde'] = None\n"
         "import importlib.util; importlib.util.find_spec = lambda name: None\n"
@@ -90,7 +90,7 @@ def test_saved_model_does_not_contain_the_unknown(problems, tmp_path):
     restored.restore(path)
     with pytest.raises(ta.InputError, match=r"not the unknown.*Parameter\(delivered=") as raised:
         from_deepxde(restored, {"k": (fresh, K)})
-    assert "k" in raised.value.wanted
+    assert "k" in raised.value.expected
     about = ta.Parameter(truth=1.0, bounds=(0.1, 10), delivered=delivered)
     frozen = from_deepxde(restored, {"k": (fresh, about)})
     assert f"audited as delivered={delivered:g}, which was given" in frozen.notes[1]
@@ -272,7 +272,7 @@ def test_equation_that_computes_in_single_precision_alone(problems):
     mix = torch.nn.Linear(1, 1).requires_grad_(False)
     model, k = decay(problems, lambda k: lambda t, u: dde.grad.jacobian(u, t) + k * mix(u))
     assert from_deepxde(model, {"k": (k, K)}).residual(k=1.0).shape == (12,)
-    with pytest.raises(ta.InputError, match=r'in float64; got RuntimeError.*precision="model"'):
+    with pytest.raises(ta.InputError, match=r'in float64, got RuntimeError.*precision="model"'):
         from_deepxde(model, {"k": (k, K)}, precision="float64")
 
 

@@ -265,7 +265,7 @@ def test_a_pipeline_with_a_defect_is_named_at_once():
 
 def test_a_pipeline_whose_answers_do_not_depend_on_the_data_is_refused():
     """Also where they depend on the seed, or where some runs fail."""
-    same = "depend on the data; got the same answers at all 5 candidates, such as k = "
+    same = "depend on the data, got the same answers at all 5 candidates, such as k = "
     refused(same + "2", lambda *_: 2.0)
     refused(same + "2", lambda values, _: np.full(len(values), 2.0), vectorized=True)
     refused(same, lambda _, seed: 1 + seed % 7)

@@ -6,9 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twoaxis import Parameter
-from twoaxis.remedies.calibration.correction import correct
-from twoaxis.remedies.calibration.grid import candidate_grid, refined, settled
-from twoaxis.remedies.calibration.invert import SetInterval, crossings, intervals, kept_pieces
+from twoaxis.remedies.calibration.inversion import (
+    SetInterval,
+    candidate_grid,
+    correct,
+    crossings,
+    intervals,
+    kept_pieces,
+    refined,
+    settled,
+)
 
 
 @settings(max_examples=300, deadline=None)

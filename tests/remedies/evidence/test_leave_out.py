@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import twoaxis as ta
 from twoaxis.remedies.evidence import evidence_map
-from twoaxis.remedies.evidence import leave_out as leave_out_module
+from twoaxis.remedies.evidence import evidence_map as leave_out_module
 
 RNG = np.random.default_rng(3)
 POINTS = np.column_stack([RNG.uniform(-1, 2, 90), RNG.random(90)])

@@ -6,12 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import twoaxis as ta
-from twoaxis.remedies.observations.criterion import (
-    Criterion,
-    mean_error_percent,
-    packed,
-    unpacked,
-)
+from twoaxis.remedies.sites.search import Criterion, mean_error_percent, packed, unpacked
 
 
 def case(seed, points=3, candidates=30, d=2):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
-from twoaxis.remedies.observations import suggest_sites
+from twoaxis.remedies.sites.suggest import suggest_sites
 
 T = np.linspace(0, 5, 51)
 RATE = {"rate": ta.Parameter(truth=1.0, bounds=(0.1, 10))}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
-from twoaxis.remedies.observations.points import design_points
+from twoaxis.remedies.sites.result import design_points
 
 NU = {"nu": ta.Parameter(truth=0.01, delivered=0.02, bounds=(0.001, 0.1))}
 PAIR = {**NU, "shift": ta.Parameter(bounds=(-1, 1), coordinate="linear", scale=0.5)}

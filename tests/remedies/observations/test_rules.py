@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import pdist
 
 import twoaxis as ta
-from twoaxis.remedies.observations import suggest_sites
+from twoaxis.remedies.sites.suggest import suggest_sites
 
 X, Y = (a.ravel() for a in np.meshgrid(np.linspace(0, 1, 16), np.linspace(0, 2, 12)))
 PLACE = {"x": X, "y": Y}

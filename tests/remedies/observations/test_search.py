@@ -9,9 +9,17 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 
 from twoaxis.errors import InputError
-from twoaxis.remedies.observations.criterion import Criterion, packed
-from twoaxis.remedies.observations.rules import Free, Rules
-from twoaxis.remedies.observations.search import by_worth, exchange, greedy, shortlist, total
+from twoaxis.remedies.sites.search import (
+    Criterion,
+    Free,
+    Rules,
+    by_worth,
+    exchange,
+    greedy,
+    packed,
+    shortlist,
+    total,
+)
 
 NONE = np.empty(0, dtype=np.intp)
 

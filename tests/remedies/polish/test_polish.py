@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
-from twoaxis.remedies.polish import Objective, polish
+from twoaxis.remedies.polish.polish import Objective, polish
 
 RNG = np.random.default_rng(5)
 POINTS = np.linspace(0, 1, 30)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
-from twoaxis.remedies.simulated import rank_views
+from twoaxis.remedies.simulated.rank_views import rank_views
 
 X = np.linspace(0, 1, 64)
 K = {"k": ta.Parameter(truth=1.0, bounds=(0.2, 5.0), coordinate="linear", scale=1.0)}

@@ -5,8 +5,8 @@ import pytest
 
 import twoaxis as ta
 from twoaxis.observations import standard_noise
-from twoaxis.remedies.simulated import load_simulated_audit, simulated_audit
-from twoaxis.remedies.simulated.route import judge
+from twoaxis.remedies.simulated.result import judge, load_simulated_audit
+from twoaxis.remedies.simulated.simulated_audit import simulated_audit
 
 T = np.linspace(0.5, 1.5, 8)
 X = np.linspace(0, 1, 12)

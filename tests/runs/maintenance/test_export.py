@@ -12,8 +12,7 @@ import twoaxis as ta
 from twoaxis.errors import InputError
 from twoaxis.runs import export as module
 from twoaxis.runs.export import export
-from twoaxis.runs.listing import list_runs
-from twoaxis.runs.verification import verify
+from twoaxis.runs.maintenance import list_runs, verify
 from twoaxis.training import RunStore
 
 

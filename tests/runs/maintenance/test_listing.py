@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from twoaxis.errors import InputError
-from twoaxis.runs.listing import described, find_runs, list_runs
+from twoaxis.runs.maintenance import described, find_runs, list_runs
 from twoaxis.training import RunStore
 
 

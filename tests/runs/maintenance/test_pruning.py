@@ -6,8 +6,7 @@ import shutil
 import pytest
 
 from twoaxis.errors import InputError
-from twoaxis.runs.pruning import Removal, plan, prune
-from twoaxis.runs.verification import verify
+from twoaxis.runs.maintenance import Removal, plan, prune, verify
 
 HOUR = 3600.0
 

@@ -33,7 +33,7 @@ def test_what_is_stored_is_found(store, makers):
 
 def test_missing_snapshots_are_told_and_nothing_is_changed(store, makers):
     before = makers.tree(store.directory)
-    with pytest.raises(InputError, match=r"snapshots at the steps 5; got .*stored without them"):
+    with pytest.raises(InputError, match=r"snapshots at the steps 5, got .*stored without them"):
         swept(store, makers, snapshots=[5])
     after = makers.tree(store.directory)
     assert {name: known for name, known in after.items() if known[2] is not None} == {

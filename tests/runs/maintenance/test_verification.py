@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 from twoaxis.errors import InputError
-from twoaxis.runs.checks import check_run
-from twoaxis.runs.contents import Place
-from twoaxis.runs.verification import verify
+from twoaxis.runs.maintenance import Place, check_run, verify
 from twoaxis.training import RunStore, load_runs
 from twoaxis.training.store import REASON
 
@@ -281,10 +279,10 @@ def test_hostile_texts_do_not_stop_it(store, makers):
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-import twoaxis.runs.listing as listing
+import twoaxis.runs.maintenance as listing
 from twoaxis.errors import InputError
-from twoaxis.runs.pruning import plan, prune
-from twoaxis.runs.verification import verify
+from twoaxis.runs.maintenance import plan, prune
+from twoaxis.runs.maintenance import verify
 from twoaxis.training import RunStore
 os.setgroups([])
 os.setuid(65534)
@@ -296,7 +294,7 @@ assert len(found.damaged) == 1 and len(found.unread) == 1, found
 try:
     verify(store, set_aside=True, progress=False)
 except InputError as error:
-    print(error.wanted)
+    print(error.expected)
 left = prune(plan(store))
 assert len(left) == 1 and "cannot be removed" in left[0].reason, left
 """

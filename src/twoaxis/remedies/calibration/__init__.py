@@ -7,12 +7,14 @@ is known beforehand, but all of it can be simulated. See `calibrate` and `confid
 from __future__ import annotations
 
 from twoaxis.remedies.calibration.calibrate import calibrate
-from twoaxis.remedies.calibration.calibration import Calibration
-from twoaxis.remedies.calibration.confidence import confidence_set
-from twoaxis.remedies.calibration.correction import Correction
-from twoaxis.remedies.calibration.invert import SetInterval
-from twoaxis.remedies.calibration.set_result import ConfidenceSet
-from twoaxis.remedies.calibration.storage import load_calibration, load_confidence_set
+from twoaxis.remedies.calibration.confidence_set import confidence_set
+from twoaxis.remedies.calibration.inversion import Correction, SetInterval
+from twoaxis.remedies.calibration.result import (
+    Calibration,
+    ConfidenceSet,
+    load_calibration,
+    load_confidence_set,
+)
 
 __all__ = [
     "Calibration",

@@ -15,17 +15,18 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from twoaxis.errors import InputError
-from twoaxis.parameters import Parameter, checked_parameters
-from twoaxis.remedies.calibration.answers import check_pipeline
-from twoaxis.remedies.calibration.calibration import SCHEMA, Calibration
-from twoaxis.remedies.calibration.grid import candidate_grid
-from twoaxis.remedies.calibration.rerun import Rerun, trimmed
-from twoaxis.remedies.calibration.simulation import (
+from twoaxis.parameters import Parameter, Parameters
+from twoaxis.remedies.calibration.inversion import candidate_grid
+from twoaxis.remedies.calibration.pipeline import (
+    Rerun,
     build_simulator,
     check_count,
+    check_pipeline,
     noise_draws,
     pipeline_seeds,
+    trimmed,
 )
+from twoaxis.remedies.calibration.result import SCHEMA, Calibration
 
 
 def calibrate(
@@ -141,7 +142,7 @@ def prepare(
 
 def one_parameter(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
     """Return the parameters if there is one, or say that there must be."""
-    checked = checked_parameters(parameters)
+    checked = Parameters(parameters)
     if len(checked) > 1:
         raise InputError(
             "one parameter for a calibrated set",

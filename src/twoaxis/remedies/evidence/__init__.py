@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twoaxis.remedies.evidence.mapping import evidence_map
+from twoaxis.remedies.evidence.evidence_map import evidence_map
 from twoaxis.remedies.evidence.result import EvidenceMap
 
 __all__ = ["EvidenceMap", "evidence_map"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from twoaxis.remedies.polish.finish import polish
-from twoaxis.remedies.polish.objective import Objective
+from twoaxis.remedies.polish.polish import Objective, polish
 from twoaxis.remedies.polish.result import Polish
 
 __all__ = ["Objective", "Polish", "polish"]

@@ -6,8 +6,7 @@ import importlib
 from typing import Any
 
 from twoaxis.errors import InputError
-from twoaxis.runs.engines.engine import ATTEMPTS, Engine, Result, Standing
-from twoaxis.runs.engines.in_process import InProcess
+from twoaxis.runs.engines.engine import ATTEMPTS, Engine, InProcess, Result, Standing
 from twoaxis.runs.engines.local import Local
 
 __all__ = [

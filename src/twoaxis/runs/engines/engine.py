@@ -1,10 +1,13 @@
-"""What every engine is: something that executes tasks, and tells how it goes."""
+"""What every engine is: something that executes tasks, and tells how it goes.
+
+One task after the other, in this process.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, final
 
 from twoaxis.runs.task import Task
 
@@ -69,3 +72,27 @@ def reason(error: BaseException) -> str:
     """Return an error as one line."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if type(error).__name__ == "InputError" else f"{type(error).__name__}: {text}"
+
+
+@final
+class InProcess:
+    """No workers at all: simple to debug, and what every other engine is compared with."""
+
+    def describe(self) -> str:
+        """Return a few words for the terminal."""
+        return "this process"
+
+    def execute(
+        self, tasks: Sequence[Task], work: Work, report: Callable[[Standing], None]
+    ) -> Iterator[Result]:
+        """Execute the tasks in their order."""
+        failed = 0
+        for done, task in enumerate(tasks):
+            report(Standing(1, done - failed, 1, failed))
+            try:
+                result = Result(task.number, work(task))
+            except Exception as error:  # whatever went wrong in a task is a row of the table
+                failed += 1
+                result = Result(task.number, failure=reason(error))
+            yield result
+            report(Standing(1, done + 1 - failed, 0, failed))

@@ -11,17 +11,17 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from twoaxis.studies.agreement import (
+from twoaxis.studies.block import Block, Measured, Need, Resampling, Rows, labels
+from twoaxis.studies.fields import LAYOUTS, PROBLEMS, Field
+from twoaxis.studies.readouts import ENDPOINTS
+from twoaxis.studies.scale import Scale
+from twoaxis.studies.verdict import (
     correlation,
     correlation_within,
     count,
     mean_difference,
     same_direction,
 )
-from twoaxis.studies.block import Block, Measured, Need, Resampling, Rows, labels
-from twoaxis.studies.fields import LAYOUTS, PROBLEMS, Field
-from twoaxis.studies.readouts.profiles import ENDPOINTS
-from twoaxis.studies.scale import Scale
 
 METHODS = ("pcgrad", "patch")
 NETWORKS = ((32, 3), (128, 4))

@@ -15,7 +15,7 @@ import pandas as pd
 from twoaxis.studies.block import Block, Measured, Need, Rows
 from twoaxis.studies.blocks.development import development_fields
 from twoaxis.studies.fields import PROBLEMS
-from twoaxis.studies.readouts.bands import CUTOFFS
+from twoaxis.studies.readouts import CUTOFFS
 from twoaxis.studies.scale import Scale
 
 

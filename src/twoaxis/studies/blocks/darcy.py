@@ -23,11 +23,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.problems import get_problem
 from twoaxis.statistics import weighted_quantile
-from twoaxis.studies.agreement import count
 from twoaxis.studies.block import Block, Figure, Measured, Need, Resampling, Rows
 from twoaxis.studies.fields import Field
-from twoaxis.studies.readouts.darcy import DARCY
+from twoaxis.studies.readouts import DARCY
 from twoaxis.studies.scale import Scale
+from twoaxis.studies.verdict import count
 
 FloatArray = NDArray[np.float64]
 

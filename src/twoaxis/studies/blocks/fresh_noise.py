@@ -16,7 +16,11 @@ from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.statistics import pearson
-from twoaxis.studies.agreement import (
+from twoaxis.studies.block import Block, Measured, Need, Resampling, Rows, labels
+from twoaxis.studies.fields import PROBLEMS, TITLES, fresh_fields, matched_fits
+from twoaxis.studies.readouts import ENDPOINTS, OWN
+from twoaxis.studies.scale import Scale
+from twoaxis.studies.verdict import (
     correlation,
     correlation_within,
     count,
@@ -24,11 +28,6 @@ from twoaxis.studies.agreement import (
     mean_difference,
     same_direction,
 )
-from twoaxis.studies.block import Block, Measured, Need, Resampling, Rows, labels
-from twoaxis.studies.fields import PROBLEMS, TITLES
-from twoaxis.studies.fresh import fresh_fields, matched_fits
-from twoaxis.studies.readouts.profiles import ENDPOINTS, OWN
-from twoaxis.studies.scale import Scale
 
 FloatArray = NDArray[np.float64]
 

@@ -17,11 +17,9 @@ from typing import Any
 
 import pandas as pd
 
-from twoaxis.studies.benchmark_fits import matched_errors
 from twoaxis.studies.block import Block, Measured, Need, Rows
-from twoaxis.studies.fields import LAYOUTS, PROBLEMS, TITLES, Field
-from twoaxis.studies.readouts.conditions import CONDITIONS
-from twoaxis.studies.readouts.delivered import DELIVERED
+from twoaxis.studies.fields import LAYOUTS, PROBLEMS, TITLES, Field, matched_errors
+from twoaxis.studies.readouts import CONDITIONS, DELIVERED
 from twoaxis.studies.scale import Scale
 
 METHODS = ("pcgrad", "patch", "rba")

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from twoaxis.studies.adversarial import adversarial_percentages
-from twoaxis.studies.agreement import correlation, correlation_within, mean
 from twoaxis.studies.block import Block, Measured, Need, Resampling, Rows
+from twoaxis.studies.blocks.adversarial import adversarial_percentages
 from twoaxis.studies.blocks.development import DRAWS, METHODS, SEED, development_fields
-from twoaxis.studies.readouts.delivered import DELIVERED
+from twoaxis.studies.readouts import DELIVERED
 from twoaxis.studies.scale import Scale
+from twoaxis.studies.verdict import correlation, correlation_within, mean
 
 PATCH, LOW_RANK, FULL_RANK = "patch", "gaussian-64", "gaussian"
 CASE = ["problem", "dataset"]

@@ -10,15 +10,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from twoaxis.studies.agreement import correlation, correlation_within
 from twoaxis.studies.block import Block, Measured, Need, Resampling, Rows, labels
 from twoaxis.studies.blocks import architecture, development, fresh_noise
 from twoaxis.studies.blocks.holdout import holdout_fields
-from twoaxis.studies.fields import DEVELOPMENT_LAYOUTS, HOLDOUT_LAYOUTS
-from twoaxis.studies.fresh import fresh_fields
-from twoaxis.studies.readouts.delivered import DELIVERED
-from twoaxis.studies.readouts.profiles import ENDPOINTS, OWN, PROFILES
+from twoaxis.studies.fields import DEVELOPMENT_LAYOUTS, HOLDOUT_LAYOUTS, fresh_fields
+from twoaxis.studies.readouts import DELIVERED, ENDPOINTS, OWN, PROFILES
 from twoaxis.studies.scale import Scale
+from twoaxis.studies.verdict import correlation, correlation_within
 
 
 def _needs(scale: Scale) -> Sequence[Need]:

@@ -11,8 +11,7 @@ import pandas as pd
 
 from twoaxis.studies.block import Block, Measured, Need, Rows
 from twoaxis.studies.blocks.selector import RBA, six_cases
-from twoaxis.studies.readouts.profiles import ENDPOINTS, OWN
-from twoaxis.studies.readouts.replay import FOLLOWED, REPLAY
+from twoaxis.studies.readouts import ENDPOINTS, FOLLOWED, OWN, REPLAY
 from twoaxis.studies.scale import Scale
 
 CASE = ["problem", "dataset"]

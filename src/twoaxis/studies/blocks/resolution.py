@@ -21,11 +21,10 @@ from twoaxis.forward import Fidelity
 from twoaxis.observations import RECOVERABILITY_SEED
 from twoaxis.resolution import Resolution, resolution_table, resolve_problem
 from twoaxis.resolution.result import Statistic, weighted_statistic
-from twoaxis.studies.agreement import count, mean
-from twoaxis.studies.benchmark_fits import matched_draws
 from twoaxis.studies.block import Block, Measured, Resampling, Rows
-from twoaxis.studies.fields import LAYOUTS, PROBLEMS, TITLES
+from twoaxis.studies.fields import LAYOUTS, PROBLEMS, TITLES, matched_draws
 from twoaxis.studies.scale import Scale
+from twoaxis.studies.verdict import count, mean
 
 DRAWS, SEED = 20_000, 20260719
 # Bank estimates of each problem that are compared with direct optimisation, spread evenly over

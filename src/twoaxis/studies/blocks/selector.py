@@ -12,8 +12,7 @@ import pandas as pd
 
 from twoaxis.studies.block import Block, Measured, Need, Rows
 from twoaxis.studies.fields import DEVELOPMENT_LAYOUTS, PROBLEMS, Field
-from twoaxis.studies.readouts.delivered import DELIVERED
-from twoaxis.studies.readouts.selected import SELECTED
+from twoaxis.studies.readouts import DELIVERED, SELECTED
 from twoaxis.studies.scale import Scale
 
 SELECTOR, RBA, FULL_RANK = "selector", "rba", "gaussian"

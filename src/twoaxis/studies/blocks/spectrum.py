@@ -16,7 +16,7 @@ from twoaxis.studies.block import Block, Measured, Need, Rows
 from twoaxis.studies.blocks.development import development_fields
 from twoaxis.studies.blocks.holdout import holdout_fields
 from twoaxis.studies.fields import DEVELOPMENT_LAYOUTS, PROBLEMS
-from twoaxis.studies.readouts.bands import BANDS, READINGS, SHARES
+from twoaxis.studies.readouts import BANDS, READINGS, SHARES
 from twoaxis.studies.scale import Scale
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from twoaxis.studies.agreement import correlation, mean_difference
 from twoaxis.studies.block import Block, Measured, Resampling, Rows, labels
 from twoaxis.studies.blocks.architecture import (
     DRAWS,
@@ -20,8 +19,9 @@ from twoaxis.studies.blocks.architecture import (
     SEED,
     architecture_needs,
 )
-from twoaxis.studies.readouts.profiles import ENDPOINTS, OWN
+from twoaxis.studies.readouts import ENDPOINTS, OWN
 from twoaxis.studies.scale import Scale
+from twoaxis.studies.verdict import correlation, mean_difference
 
 
 def _measure(rows: Rows, scale: Scale) -> Measured:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from twoaxis.training.backends.backend import Backend, Session
-from twoaxis.training.backends.choice import Device, choose_backend, cores, find_gpu
+from twoaxis.training.backends.backend import (
+    Backend,
+    Device,
+    Session,
+    choose_backend,
+    cores,
+    find_gpu,
+)
 from twoaxis.training.backends.in_process import InProcess
 from twoaxis.training.backends.workers import ONE_THREAD, Workers
 

@@ -7,10 +7,10 @@ from typing import Any
 from twoaxis.errors import InputError, named
 from twoaxis.training.methods.gaussian_evidence import GaussianEvidence
 from twoaxis.training.methods.joint_adam import JointAdam
+from twoaxis.training.methods.method import Method, Recipe
 from twoaxis.training.methods.patch_evidence import PatchEvidence
 from twoaxis.training.methods.pcgrad import PCGrad
 from twoaxis.training.methods.rba import RBA
-from twoaxis.training.methods.recipe import Method, Recipe
 from twoaxis.training.methods.sensitivity_selector import SensitivitySelector
 
 # Command-line names. The Gaussian method stands here twice, once for each rank of the study.

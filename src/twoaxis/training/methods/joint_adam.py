@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from twoaxis.training.methods.recipe import Recipe
+from twoaxis.training.methods.method import Recipe
 
 
 @final

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from twoaxis.training.methods.recipe import Recipe
+from twoaxis.training.methods.method import Recipe
 from twoaxis.training.rules import ProjectResidual, RetainStrength
 from twoaxis.views import DEFAULT_BANDWIDTH, Gaussian
 

@@ -1,0 +1,295 @@
+"""What every result of the library has in common.
+
+A result is one class around one labelled dataset, which is the same in memory, on disk and on
+the page: an `xarray.Dataset`, or an `xarray.DataTree` where the parts differ in shape. Its
+properties read from that dataset, so that a loaded result and a fresh one are the same thing.
+Each class declares its layout (names, dimensions, kinds and meanings of its variables), and
+which variables follow from the others: those are computed again when a file is loaded, and a
+file that contradicts itself is refused.
+
+Pictures and notebook views belong to `twoaxis.report`, which sits above every result. `Result`
+reaches it through one lazy lookup, so that loading a result draws nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from twoaxis.errors import InputError
+from twoaxis.io import Layout, Variable, labelled, read_attributes, read_netcdf, write_netcdf
+from twoaxis.version import __version__
+
+Data = TypeVar("Data", xr.Dataset, xr.DataTree)
+Severity = Literal["info", "warning"]
+
+# Where the class of each schema lives. Modules are imported when a file asks for them.
+CLASSES = {
+    "audit": "twoaxis.diagnosis:Audit",
+    "calibration": "twoaxis.remedies:Calibration",
+    "comparison": "twoaxis.diagnosis:Comparison",
+    "confidence-set": "twoaxis.remedies:ConfidenceSet",
+    "delivery": "twoaxis.geometry:Delivery",
+    "evidence-map": "twoaxis.remedies:EvidenceMap",
+    "frozen-scan": "twoaxis.geometry:FrozenScan",
+    "polish": "twoaxis.remedies:Polish",
+    "resolution": "twoaxis.resolution:Resolution",
+    "runs": "twoaxis.runs:Runs",
+    "score": "twoaxis.geometry:Score",
+    "simulated-audit": "twoaxis.remedies:SimulatedAudit",
+    "snapshots": "twoaxis.diagnosis:Snapshots",
+    "spectrum": "twoaxis.geometry:Spectrum",
+    "suggested-sites": "twoaxis.remedies:SuggestedSites",
+}
+# Stored derived values may differ from recomputed ones by rounding on another machine.
+DERIVED_RTOL = 1e-6
+
+
+PARAMETER_LAYOUT: Layout = {
+    "parameter": Variable(("parameter",), "text", "name of the parameter"),
+    "lower_bound": Variable(("parameter",), "float", "lower parameter bound", finite=True),
+    "upper_bound": Variable(("parameter",), "float", "upper parameter bound", finite=True),
+    "coordinate": Variable(("parameter",), "text", 'coordinate q: "log" or "linear"'),
+    "scale": Variable(("parameter",), "float", "value that 100% refers to; NaN: not declared"),
+    "truth": Variable(("parameter",), "float", "true value; NaN: not known"),
+    "delivered": Variable(("parameter",), "float", "value from training; NaN: not known"),
+    "start": Variable(("parameter",), "float", "initial value in training; NaN: not known"),
+}
+CENTER_LAYOUT: Layout = {
+    "center": Variable(("parameter",), "float", "value that the result refers to", finite=True),
+}
+
+
+# ---------------------------------------------------------------- messages
+
+
+@dataclass(frozen=True)
+class Message:
+    """One thing that a reader must know besides the numbers.
+
+    Attributes
+    ----------
+    code : str
+        A stable identifier such as ``"scan.on_bound"``; programs test this, not the text.
+    text : str
+        One sentence.
+    severity : {"info", "warning"}
+    numbers : dict of str to float
+        The numbers that the sentence rests on.
+    """
+
+    code: str
+    text: str
+    severity: Severity = "info"
+    numbers: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+MESSAGE_LAYOUT: Layout = {
+    "message_code": Variable(("message",), "text", "identifier of the message"),
+    "message_severity": Variable(("message",), "text", '"info" or "warning"'),
+    "message_text": Variable(("message",), "text", "the message as a sentence"),
+    "message_number_of": Variable(("message_number",), "int", "row of the message it belongs to"),
+    "message_number_name": Variable(("message_number",), "text", "name of the number"),
+    "message_number_value": Variable(("message_number",), "float", "value of the number"),
+}
+
+
+def message_variables(messages: Sequence[Message]) -> dict[str, Any]:
+    """Return messages as the variables of `MESSAGE_LAYOUT`."""
+    numbers = [(k, n, v) for k, m in enumerate(messages) for n, v in m.numbers.items()]
+    return {
+        "message_code": [m.code for m in messages],
+        "message_severity": [m.severity for m in messages],
+        # A message is one line, whatever it quotes.
+        "message_text": [" ".join(m.text.split()) for m in messages],
+        "message_number_of": np.array([k for k, _, _ in numbers], dtype=np.int64),
+        "message_number_name": [name for _, name, _ in numbers],
+        "message_number_value": np.array([value for _, _, value in numbers], dtype=float),
+    }
+
+
+def messages_from(data: xr.Dataset) -> list[Message]:
+    """Return the messages that a labelled dataset holds."""
+    rows = zip(
+        data["message_number_of"].values.tolist(),
+        map(str, data["message_number_name"].values),
+        data["message_number_value"].values.tolist(),
+        strict=True,
+    )
+    numbers: dict[int, dict[str, float]] = {}
+    for owner, name, value in rows:
+        numbers.setdefault(owner, {})[name] = value
+    found = []
+    for k, code in enumerate(data["message_code"].values):
+        severity: Any = str(data["message_severity"].values[k])
+        text = str(data["message_text"].values[k])
+        found.append(Message(str(code), text, severity, numbers.get(k, {})))
+    return found
+
+
+# ---------------------------------------------------------------- the base class
+
+
+class Result(Generic[Data]):
+    """A labelled result: a dataset, with a table, a picture, a notebook view and a file.
+
+    Attributes
+    ----------
+    data : xarray.Dataset or xarray.DataTree
+        Everything that was found. Every variable has the attributes ``long_name`` and
+        ``units``.
+    """
+
+    #: Name of the kind of result in a file, and the version of its layout.
+    schema: ClassVar[str]
+    version: ClassVar[int] = 1
+    #: Layout of each group, "/" for the dataset itself.
+    layouts: ClassVar[Mapping[str, Layout]]
+    #: Attributes that each group must have.
+    attributes: ClassVar[Mapping[str, Iterable[str]]] = {}
+    #: Groups that may be absent.
+    optional_groups: ClassVar[Sequence[str]] = ()
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any], attributes: Mapping[str, Any]) -> Self:
+        """Build a result of one dataset from its basic variables; the others are derived."""
+        layout = cls.layouts["/"]
+        given = {name: each for name, each in layout.items() if name in values}
+        partial: Any = labelled(given, values, attributes)
+        derived = cls(partial).derived()
+        data: Any = labelled(layout, {**values, **derived}, {**cls._stamp(), **attributes})
+        return cls(data)
+
+    @classmethod
+    def from_groups(cls, groups: Mapping[str, xr.Dataset]) -> Self:
+        """Build a result from its labelled groups."""
+        if set(cls.layouts) == {"/"}:
+            whole: Any = groups["/"]
+        else:
+            whole = xr.DataTree.from_dict(dict(groups), name=cls.schema)
+        whole.attrs = {**cls._stamp(), **groups["/"].attrs}
+        return cls(whole)
+
+    @classmethod
+    def _stamp(cls) -> dict[str, str]:
+        return {
+            "schema": f"twoaxis.{cls.schema}/{cls.version}",
+            "written_by": f"twoaxis {__version__}",
+        }
+
+    def derived(self) -> dict[str, Any]:
+        """Return the variables that follow from the others, computed from them."""
+        return {}
+
+    def check(self) -> None:
+        """Raise `InputError` if values contradict each other; called when a file is loaded."""
+        data: Any = self.data
+        for name, value in self.derived().items():
+            if value is not None and name in data and not _same(data[name].values, value):
+                raise InputError(
+                    f"{name} as it follows from the other values",
+                    f"{_short(data[name].values)}, not {_short(value)}",
+                    "write the file again; it was changed after it was saved",
+                )
+        self.summary()
+        repr(self)
+
+    def summary(self) -> pd.DataFrame:
+        """Return the main numbers as a table."""
+        raise NotImplementedError  # every result has one
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the result into matplotlib axes, or into a new figure, and return the axes."""
+        return _report().plot(self, ax=ax, **options)
+
+    def _repr_html_(self) -> str:
+        html: str = _report().notebook_html(self)
+        return html
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write everything to one netCDF file, completely or not at all.
+
+        `twoaxis.load` opens it again, and so does plain xarray.
+        """
+        return write_netcdf(path, self.data)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load any result that `Result.save` wrote. Nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    Result
+        Of the class that was saved: `Audit`, `Resolution`, `Score`, ...
+    """
+    cls = _class_of(str(read_attributes(path).get("schema", "")), path)
+    groups = read_netcdf(path, cls.layouts, cls.attributes, optional=cls.optional_groups)
+    found = cls.from_groups(groups)
+    try:
+        found.check()
+    except Exception as error:  # whatever contradictory values lead to
+        raise InputError(
+            "a file whose values agree with each other",
+            f"{str(path)!r} ({error})",
+            "write it again; it was changed after it was saved",
+        ) from error
+    return found
+
+
+def _class_of(schema: str, path: str | os.PathLike[str]) -> type[Result[Any]]:
+    name, _, version = schema.removeprefix("twoaxis.").partition("/")
+    if not schema.startswith("twoaxis.") or name not in CLASSES:
+        raise InputError(
+            f"a file of one of the results {', '.join(CLASSES)}",
+            f"schema {schema!r} in {str(path)!r}",
+            "pass a file that the save() of a result wrote",
+        )
+    module, _, attribute = CLASSES[name].partition(":")
+    cls: type[Result[Any]] = getattr(importlib.import_module(module), attribute)
+    if version != str(cls.version):
+        raise InputError(
+            f"version {cls.version} of the schema twoaxis.{name}",
+            f"version {version!r} in {str(path)!r}",
+            "load it with the version of twoaxis that wrote it, or compute it again",
+        )
+    return cls
+
+
+def _report() -> Any:
+    """Return `twoaxis.report`, the one module above that results reach for."""
+    return importlib.import_module("twoaxis.report")
+
+
+def _same(stored: Any, derived: Any) -> bool:
+    stored, derived = np.asarray(stored), np.asarray(derived)
+    if stored.shape != derived.shape:
+        return False
+    if derived.dtype.kind in "fc":
+        size = float(np.max(np.abs(derived), initial=0.0, where=np.isfinite(derived)))
+        return np.allclose(
+            stored, derived, rtol=DERIVED_RTOL, atol=DERIVED_RTOL * size * 1e-3, equal_nan=True
+        )
+    return bool(np.array_equal(stored.astype(str), derived.astype(str)))
+
+
+def _short(value: Any) -> str:
+    text = np.array2string(np.asarray(value), precision=6, threshold=6, separator=", ")
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,88 @@
+"""What a training method is: a view, a weight rule, a gradient rule and a warm-up.
+
+A method read from a file: its name and options, without its code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol, final, runtime_checkable
+
+from twoaxis.errors import InputError
+from twoaxis.training.rules import Add, GradientRule, Uniform, WeightRule
+from twoaxis.views import Pointwise, View
+from twoaxis.views.checks import is_real
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The parts that the training loop puts together.
+
+    Parameters
+    ----------
+    view : View
+        The quadratic form of the residual term.
+    weights : WeightRule
+        How points or modes are weighed, step by step.
+    gradient : GradientRule
+        How the data's and the residual's gradient share the network.
+    warmup : float
+        Share of the steps, from 0 to below 1, during which the parameters rest.
+    """
+
+    view: View = field(default_factory=Pointwise)
+    weights: WeightRule = field(default_factory=Uniform)
+    gradient: GradientRule = field(default_factory=Add)
+    warmup: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.view, View):
+            raise InputError(
+                "a view of the residual",
+                repr(self.view),
+                "pass one of twoaxis.views, for instance twoaxis.views.Pointwise()",
+            )
+        for part, method in ((self.weights, "update"), (self.gradient, "combine")):
+            if isinstance(part, type) or not callable(getattr(part, method, None)):
+                raise InputError(
+                    f"a rule with the method {method}",
+                    repr(part),
+                    "pass one of twoaxis.training.rules, or an object of your own that has it",
+                )
+        if not (is_real(self.warmup) and 0 <= self.warmup < 1):
+            raise InputError(
+                "a warm-up from 0 to below 1, as a share of the steps",
+                f"warmup={self.warmup!r}",
+                "pass warmup=0.2 for the first fifth",
+            )
+
+
+@runtime_checkable
+class Method(Protocol):
+    """A name for tables and files, and the recipe. Options are dataclass fields."""
+
+    @property
+    def name(self) -> str:
+        """Short, for a table and a file name."""
+        ...
+
+    def recipe(self) -> Recipe:
+        """Return the parts."""
+        ...
+
+
+@final
+@dataclass(frozen=True)
+class StoredMethod:
+    """The name and options of a method whose code is not here."""
+
+    name: str
+    options: dict[str, Any]
+
+    def recipe(self) -> Recipe:
+        """Say that the parts are not known: a file holds no code."""
+        raise InputError(
+            "a method whose code is known",
+            f"{self.name!r}, of which the file keeps the name and the options",
+            "train with the method's own object; a stored run can be diagnosed without it",
+        )

@@ -1,0 +1,250 @@
+r"""Gradient rules: how the pull of the data and that of the residual share the network.
+
+A rule takes the two gradients by the network's weights, as lists of arrays of equal shapes,
+and returns the one that the optimiser sees. The physical parameters take the plain gradient of
+the residual term under every rule: the data do not depend on them but through the field.
+
+With :math:`g_d \cdot g_r < 0` the two are in *conflict*, and a projection removes from one the
+part that undoes the other, :math:`g_d - (g_d \cdot g_r)\, g_r / |g_r|^2`.
+
+Weight rules: which residual points, or which residual modes, count how much at a step.
+
+A rule keeps a dictionary of weights a run, which starts from :meth:`initial` and is renewed
+before every loss evaluation. Two names mean something to the loss: ``"points"`` multiplies the
+residual values, ``"modes"`` the squared coefficients of the view's eigenvectors. Weights are
+constants for the gradient: no rule is differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, final
+
+import jax
+import jax.numpy as jnp
+
+from twoaxis.errors import InputError
+from twoaxis.views.checks import is_real
+
+Gradient = Any  # a pytree of arrays
+
+
+class GradientRule(Protocol):
+    """What a method needs of a gradient rule."""
+
+    def combine(self, data: Gradient, residual: Gradient) -> Gradient:
+        """Return the gradient that the optimiser sees."""
+        ...
+
+
+@final
+@dataclass(frozen=True)
+class Add:
+    """The plain gradient of the joint loss."""
+
+    def combine(self, data: Gradient, residual: Gradient) -> Gradient:
+        """Return ``g_d + g_r``."""
+        return jax.tree.map(jnp.add, data, residual)
+
+
+@final
+@dataclass(frozen=True)
+class ProjectBoth:
+    """Where the two are in conflict, each loses the part that undoes the other (PCGrad)."""
+
+    def combine(self, data: Gradient, residual: Gradient) -> Gradient:
+        """Return the sum of both projections; each uses the other as it came."""
+        return Add().combine(without_conflict(data, residual), without_conflict(residual, data))
+
+
+@final
+@dataclass(frozen=True)
+class ProjectResidual:
+    """Where the two are in conflict, the residual yields; what remains of it is scaled.
+
+    Parameters
+    ----------
+    scale : float
+        Factor of the residual's gradient by the network's weights.
+    """
+
+    scale: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not (is_real(self.scale) and 0 <= self.scale < float("inf")):
+            raise InputError(
+                "a scale of at least 0", f"scale={self.scale!r}", "the study has scale=0.5"
+            )
+
+    def combine(self, data: Gradient, residual: Gradient) -> Gradient:
+        """Return ``g_d + scale * (g_r, projected where it conflicts with g_d)``."""
+        kept = without_conflict(residual, data)
+        return jax.tree.map(lambda d, r: d + self.scale * r, data, kept)
+
+
+def without_conflict(gradient: Gradient, other: Gradient) -> Gradient:
+    """Return `gradient`, projected on the plane normal to `other` where they conflict."""
+    product = _dot(gradient, other)
+    # Without the guard, a gradient of exactly zero would give 0 / 0.
+    squared = _dot(other, other)
+    share = jnp.where(product < 0, product / jnp.where(squared > 0, squared, 1), 0)
+    return jax.tree.map(lambda g, o: g - share * o, gradient, other)
+
+
+def _dot(left: Gradient, right: Gradient) -> jax.Array:
+    products = jax.tree.map(lambda a, b: jnp.sum(a * b), left, right)
+    return jnp.asarray(sum(jax.tree.leaves(products)))
+
+
+Weights = dict[str, jax.Array]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a weight rule may look at, at one step of one run.
+
+    Attributes
+    ----------
+    residual : array, shape (N,)
+    sensitivity : callable
+        ``sensitivity()``: derivatives of the residual by the coordinates of the parameters,
+        shape (N, d). Costs about as much as the residual itself.
+    modes : array, shape (m, N), or None
+        Rows ``sqrt(lambda_k) v_k`` of the view, where the rule asked for them.
+    step : int
+        Steps done before this one; the same for all runs of a batch.
+    steps : int
+        Steps in all.
+    warmup : int
+        The step at which the parameters begin to move.
+    """
+
+    residual: jax.Array
+    sensitivity: Callable[[], jax.Array]
+    modes: jax.Array | None
+    step: jax.Array
+    steps: int
+    warmup: int
+
+
+class WeightRule(Protocol):
+    """What a method needs of a weight rule."""
+
+    @property
+    def needs_modes(self) -> bool:
+        """Whether the view must be handed over as its eigenvectors."""
+        ...
+
+    def initial(self, points: int, modes: int) -> Weights:
+        """Return the weights before the first step, for so many points and modes."""
+        ...
+
+    def update(self, weights: Weights, moment: Moment) -> Weights:
+        """Return the weights of the loss that is evaluated at this step."""
+        ...
+
+
+@final
+@dataclass(frozen=True)
+class Uniform:
+    """Every point counts alike, always."""
+
+    needs_modes: bool = False
+
+    def initial(self, points: int, modes: int) -> Weights:  # noqa: ARG002
+        """Return no weights."""
+        return {}
+
+    def update(self, weights: Weights, moment: Moment) -> Weights:  # noqa: ARG002
+        """Return them as they are."""
+        return weights
+
+
+@final
+@dataclass(frozen=True)
+class Attention:
+    r"""Points gain weight where the residual stays large (residual-based attention).
+
+    .. math:: w \leftarrow \gamma w + \eta\,|r| / \max|r|, \qquad \text{loss} = |w r|^2 / N
+
+    Parameters
+    ----------
+    decay : float
+        gamma.
+    increment : float
+        eta. Weights start from zero and end between 0 and ``increment / (1 - decay)``.
+    """
+
+    decay: float = 0.999
+    increment: float = 0.001
+    needs_modes: bool = False
+
+    def __post_init__(self) -> None:
+        numbers = is_real(self.decay) and is_real(self.increment)
+        if not (numbers and 0 <= self.decay < 1 and 0 < self.increment < float("inf")):
+            raise InputError(
+                "a decay from 0 to below 1 and an increment above 0",
+                f"decay={self.decay!r}, increment={self.increment!r}",
+                "the study has decay=0.999, increment=0.001",
+            )
+
+    def initial(self, points: int, modes: int) -> Weights:  # noqa: ARG002
+        """Return zeros."""
+        return {"points": jnp.zeros(points)}
+
+    def update(self, weights: Weights, moment: Moment) -> Weights:
+        """Let the old weights fade and add the residual relative to its largest value."""
+        size = jnp.abs(moment.residual)
+        largest = jnp.max(size)
+        relative = size / jnp.where(largest > 0, largest, 1)
+        return {"points": self.decay * weights["points"] + self.increment * relative}
+
+
+@final
+@dataclass(frozen=True)
+class RetainStrength:
+    r"""Keep the leading modes of the view that hold a share of the parameter strength.
+
+    When the parameters begin to move, the smallest number of leading modes is chosen for which
+
+    .. math:: \sum_{k \le R} \lambda_k j_k^2 \ge \text{share} \cdot H_M, \qquad
+              j_k = v_k^\top J,
+
+    and the others are dropped for good. Until then all modes count. For several parameters the
+    strengths are added, in their coordinates.
+
+    Parameters
+    ----------
+    share : float
+        Of the strength, between 0 and 1.
+    """
+
+    share: float = 0.9
+    needs_modes: bool = True
+
+    def __post_init__(self) -> None:
+        if not (is_real(self.share) and 0 < self.share <= 1):
+            raise InputError(
+                "a share of the strength above 0 and up to 1",
+                f"share={self.share!r}",
+                "pass share=0.9 for nine tenths",
+            )
+
+    def initial(self, points: int, modes: int) -> Weights:  # noqa: ARG002
+        """Return all modes."""
+        return {"modes": jnp.ones(modes)}
+
+    def update(self, weights: Weights, moment: Moment) -> Weights:
+        """Choose the modes at one step, and keep the choice at every other."""
+        modes = weights["modes"]
+
+        def choose() -> jax.Array:
+            assert moment.modes is not None
+            strength = jnp.sum((moment.modes @ moment.sensitivity()) ** 2, axis=1)
+            before = jnp.cumsum(strength) - strength
+            kept = before < self.share * jnp.sum(strength)
+            # Without any strength there is nothing to choose by; a view must see something.
+            return kept.at[0].set(True).astype(modes.dtype)
+
+        return {"modes": jax.lax.cond(moment.step == moment.warmup, choose, lambda: modes)}
