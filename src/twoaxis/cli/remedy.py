@@ -12,7 +12,7 @@ from rich.text import Text
 
 from twoaxis.cli.app import app, out, print_written, shown
 from twoaxis.cli.options import PAGES, Device, DeviceName, check_suffix, check_writable
-from twoaxis.text import visible
+from twoaxis.text import quantity, visible
 
 if TYPE_CHECKING:
     from twoaxis.diagnosis import Audit
@@ -147,8 +147,6 @@ def _print(found: Audit) -> None:
 
 
 def _table(action: Action) -> Table:
-    from twoaxis.report.words import quantity
-
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(justify="right")

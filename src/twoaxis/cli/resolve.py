@@ -210,9 +210,10 @@ def _sentence(resolution: Resolution, parameter: str) -> str:
     """Say in one sentence how well the observations determine a parameter."""
     chosen = resolution.data.sel(parameter=parameter)
     errors = chosen["error_percent"]
+    most = float(errors.quantile(0.9))
     return (
         f"{shown(parameter)} = {float(chosen['center']):g}: mean error "
-        f"{float(errors.mean()):.2f}%, 90% of the replicas below {float(errors.quantile(0.9)):.2f}%."
+        f"{float(errors.mean()):.2f}%, 90% of the replicas below {most:.2f}%."
     )
 
 
