@@ -38,28 +38,32 @@ err = Console(stderr=True, emoji=False)
 
 def main() -> None:
     """Run the command line; turn errors into one line and an exit code."""
-    from twoaxis.errors import InputError, WorkerError
-
     _print_everywhere()
     try:
         with _short_warnings():
             code = app(standalone_mode=False) or 0
-    except (InputError, WorkerError) as error:
-        message = shown(error, lines=isinstance(error, WorkerError))  # which may quote a worker
-        err.print(f"[bold red]error:[/] {message}", soft_wrap=True, highlight=False)
-        sys.exit(2 if isinstance(error, InputError) else 1)
     except (KeyboardInterrupt, typer.Abort):
         _interrupted()
     except Exception as error:
-        # The parser's own errors know how to show themselves; anything else is a defect.
-        if not (hasattr(error, "show") and hasattr(error, "exit_code")):
-            raise
-        error.show()
-        sys.exit(error.exit_code)
-
+        sys.exit(_explained(error))
     if code == INTERRUPTED:  # the parser turns an interrupt into an exit code of its own
         _interrupted()
     sys.exit(code)
+
+
+def _explained(error: Exception) -> int:
+    """Print what went wrong, and return the exit code; a defect keeps its traceback."""
+    # The parser's own errors know how to show themselves.
+    if hasattr(error, "show") and hasattr(error, "exit_code"):
+        error.show()
+        return int(error.exit_code)
+    from twoaxis.errors import InputError, WorkerError
+
+    if not isinstance(error, (InputError, WorkerError)):
+        raise error
+    message = shown(error, lines=isinstance(error, WorkerError))  # which may quote a worker
+    err.print(f"[bold red]error:[/] {message}", soft_wrap=True, highlight=False)
+    return 2 if isinstance(error, InputError) else 1
 
 
 def _interrupted() -> None:
@@ -70,8 +74,6 @@ def _interrupted() -> None:
 @contextmanager
 def _short_warnings() -> Iterator[None]:
     """Print warnings of this library as one line; others keep their place in the code."""
-    from twoaxis.errors import LibraryWarning
-
     with warnings.catch_warnings():
         with_place = warnings.showwarning
 
@@ -83,6 +85,8 @@ def _short_warnings() -> Iterator[None]:
             file: TextIO | None = None,
             line: str | None = None,
         ) -> None:
+            from twoaxis.errors import LibraryWarning
+
             if not issubclass(category, LibraryWarning):
                 with_place(message, category, filename, lineno, file, line)
                 return
