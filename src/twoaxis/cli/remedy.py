@@ -16,8 +16,7 @@ from twoaxis.diagnosis import Audit, load_audit
 from twoaxis.diagnosis.actions import Action
 from twoaxis.errors import InputError
 from twoaxis.files import ensure_writable
-from twoaxis.report.words import quantity
-from twoaxis.text import visible
+from twoaxis.text import quantity, visible
 
 if TYPE_CHECKING:
     from twoaxis.training import Run

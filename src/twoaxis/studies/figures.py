@@ -42,9 +42,9 @@ from twoaxis.report.theme import (
     open_frame,
     plain,
 )
-from twoaxis.report.words import number, shortened
 from twoaxis.studies.fields import PROBLEMS, TITLES
 from twoaxis.studies.record import table_frame
+from twoaxis.text import number, shortened
 
 # Of a panel of which three stand beside each other.
 THIRD = (3.2, 3.1)

@@ -22,11 +22,10 @@ from typing import Any, NamedTuple
 
 from twoaxis.report.page import colours
 from twoaxis.report.pictures import Picture, Section
-from twoaxis.report.words import number
 from twoaxis.studies.figures import Drawing, ends, printed_ends
 from twoaxis.studies.published import UNREADABLE
 from twoaxis.studies.verdict import ENOUGH, LEVEL, Verdict
-from twoaxis.text import visible
+from twoaxis.text import number, visible
 
 # In percent of the width: room at both ends, so that no dot is cut.
 MARGIN = 3.0
