@@ -18,7 +18,8 @@ from twoaxis.errors import InputError
 from twoaxis.files import ensure_writable, write_whole
 from twoaxis.observations import RECOVERABILITY_SEED
 from twoaxis.problems import PROBLEMS, SCALAR_BENCHMARKS, get_problem
-from twoaxis.resolution import Resolution, benchmark_draws, resolution_table, resolve_problem
+from twoaxis.resolution import Resolution, benchmark_draws, resolution_table
+from twoaxis.resolution import resolve as resolve_problem
 from twoaxis.resolution.benchmarks import STRATIFIED, UNSTRATIFIED
 
 MOST_LAYOUTS = 1000
@@ -67,7 +68,7 @@ def resolve(
     _check_outputs(json_file, out_file, figure, len(names))
     found = {
         name: resolve_problem(
-            name, layouts=seeds, replicas=replicas, seed=seed, fit_solver=fit_solver.value
+            name, layouts=seeds, replicas=replicas, seed=seed, fit_forward=fit_solver.value
         )
         for name in names
     }
@@ -82,7 +83,7 @@ def resolve(
     if json_file is not None:
         write_json(json_file, _as_json(found, overall))
     for path, write in (
-        (out_file, lambda p: next(iter(found.values())).to_netcdf(p)),
+        (out_file, lambda p: next(iter(found.values())).save(p)),
         (figure, lambda p: _draw(next(iter(found.values())), p)),
     ):
         if path is not None:
@@ -191,7 +192,7 @@ def _print_resolution(name: str, resolution: Resolution, fit_solver: FitSolver) 
 def _verdict(resolution: Resolution, parameter: str) -> str:
     """Say in one sentence what the observations resolve."""
     chosen = resolution.data.sel(parameter=parameter)
-    errors = chosen["error_percent"].values
+    errors = chosen["deviation_percent"].values
     return (
         f"{shown(parameter)} = {float(chosen['center']):g} comes back to within "
         f"{errors.mean():.2f}% on average; one draw in ten is off by more than "

@@ -17,7 +17,7 @@ import pandas as pd
 
 from twoaxis.observations import FRESH_NOISE_SEED, Dataset, fresh_dataset, published_dataset
 from twoaxis.problems import SCALAR_BENCHMARKS, EvolutionProblem, get_problem
-from twoaxis.resolution import Resolution, benchmark_draws, resolve_problem
+from twoaxis.resolution import Resolution, benchmark_draws, resolve
 from twoaxis.studies.scale import Scale
 from twoaxis.training import Network, RunSpec, Settings, settings_for
 
@@ -161,7 +161,7 @@ def matched_fits(problem: str, replicas: int, stream: int = 0) -> Resolution:
     are labelled by their seed as text. The bank is not checked here; the resolution block
     does that.
     """
-    return resolve_problem(
+    return resolve(
         problem,
         layouts=LAYOUTS,
         replicas=replicas,
@@ -197,7 +197,7 @@ def gauss_newton_error(problem: str, dataset: int, delivered: float) -> float:
     declared = get_problem(problem)
     ((name, parameter),) = declared.parameters.items()
     held = replace(parameter.holding(delivered), delivered=delivered)
-    found = resolve_problem(
+    found = resolve(
         replace(declared, parameters={name: held}),
         layouts=[dataset],
         replicas=1,
@@ -205,4 +205,4 @@ def gauss_newton_error(problem: str, dataset: int, delivered: float) -> float:
         validate=0,
         progress=False,
     )
-    return float(found.data["data_gauss_newton_error_percent"].squeeze())
+    return float(found.data["data_gauss_newton_deviation_percent"].squeeze())
