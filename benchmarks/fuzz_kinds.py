@@ -194,7 +194,7 @@ def _read_audit(place: Path) -> Any:
 
 
 def _read_resolution(place: Path) -> Any:
-    found = ta.load_resolution(place / "file.nc")
+    found = ta.load(place / "file.nc")
     return json.dumps(found.data.to_dict(), default=_plain), repr(found)
 
 
