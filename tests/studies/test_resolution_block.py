@@ -68,7 +68,7 @@ def test_errors_are_those_of_the_matched_fits(resolved: block.Resolved, measured
 
 
 def test_the_noise_is_that_of_the_published_base_seed(resolved: block.Resolved) -> None:
-    alone = resolve_problem(
+    alone = resolve(
         "allen-cahn",
         layouts=[10],
         replicas=4,
