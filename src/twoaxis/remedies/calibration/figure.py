@@ -8,7 +8,7 @@ import numpy as np
 
 from twoaxis.remedies.calibration.ranks import medians
 from twoaxis.report.theme import axis_or_new, colour, label, legend_above, open_frame, plain
-from twoaxis.report.words import number, shortened
+from twoaxis.text import number, shortened
 
 if TYPE_CHECKING:
     from twoaxis.remedies.calibration.result import ConfidenceSet

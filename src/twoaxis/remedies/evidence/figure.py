@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.report.theme import SMALL_SIZE, colour, diverging, label, open_frame, plain
-from twoaxis.report.words import number, shortened
+from twoaxis.text import number, shortened
 
 FloatArray = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.report.theme import WIDE, colour, label, legend_above, open_frame, plain
-from twoaxis.report.words import shortened
+from twoaxis.text import shortened
 
 FloatArray = NDArray[np.float64]
 
