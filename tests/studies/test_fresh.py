@@ -7,7 +7,8 @@ import pytest
 
 from twoaxis.observations import fresh_dataset
 from twoaxis.resolution import resolve
-from twoaxis.studies.fields import LAYOUTS, PROBLEMS, fresh_fields, matched_fits
+from twoaxis.studies.fields import LAYOUTS, PROBLEMS, fresh_fields
+from twoaxis.studies.matched import matched_fits
 from twoaxis.studies.scale import FULL, SMOKE
 
 

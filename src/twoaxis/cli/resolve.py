@@ -188,7 +188,7 @@ def _draw(resolution: Resolution, path: Path) -> Path:
     count = len(resolution.parameters)
     figure, axes = plt.subplots(count, 1, figsize=(6.4, 3.6 * count), layout="constrained")
     for name, ax in zip(resolution.parameters, np.atleast_1d(axes), strict=True):
-        twoaxis.plot_resolution(resolution, parameter=name, ax=ax)
+        resolution.plot(ax=ax, parameter=name)
     plt.close(figure)
     return write_whole(path, lambda target: figure.savefig(target, dpi=160))
 
