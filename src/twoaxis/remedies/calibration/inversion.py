@@ -32,7 +32,12 @@ from numpy.typing import ArrayLike, NDArray
 from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
+<<<<<<< HEAD
 from twoaxis.resolution.design import real_array
+=======
+from twoaxis.resolution.layouts import real_array
+from twoaxis.arrays import is_integer
+>>>>>>> main
 
 FloatArray = NDArray[np.float64]
 

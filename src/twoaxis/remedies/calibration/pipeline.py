@@ -37,7 +37,12 @@ from twoaxis.frozen import FrozenResidual
 from twoaxis.observations import standard_noise
 from twoaxis.parameters import Parameter
 from twoaxis.progress import progress_bar
+<<<<<<< HEAD
 from twoaxis.resolution.design import checked_layouts, checked_noise, real_array
+=======
+from twoaxis.resolution.layouts import checked_layouts, checked_noise, real_array
+from twoaxis.arrays import is_integer
+>>>>>>> main
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
