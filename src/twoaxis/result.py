@@ -199,7 +199,9 @@ class Result(Generic[Data]):
         """Raise `InputError` if values contradict each other; called when a file is loaded."""
         data: Any = self.data
         for name, value in self.derived().items():
-            if value is not None and name in data and not _same(data[name].values, value):
+            if value is None or (isinstance(data, xr.Dataset) and name not in data):
+                continue
+            if not _same(data[name].values, value):
                 raise InputError(
                     f"{name} as it follows from the other values",
                     f"{_short(data[name].values)}, not {_short(value)}",
@@ -214,10 +216,10 @@ class Result(Generic[Data]):
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw the result into matplotlib axes, or into a new figure, and return the axes."""
-        return _report().plot(self, ax=ax, **options)
+        return report_package().plot(self, ax=ax, **options)
 
     def _repr_html_(self) -> str:
-        html: str = _report().notebook_html(self)
+        html: str = report_package().notebook_html(self)
         return html
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -273,7 +275,7 @@ def _class_of(schema: str, path: str | os.PathLike[str]) -> type[Result[Any]]:
     return cls
 
 
-def _report() -> Any:
+def report_package() -> Any:
     """Return `twoaxis.report`, the one module above that results reach for."""
     return importlib.import_module("twoaxis.report")
 
