@@ -129,6 +129,15 @@ class FrozenResidual:
         """
         return 0 if isinstance(self.points, tuple) else len(self.points)
 
+    @property
+    def axis_names(self) -> list[str]:
+        """Names of the coordinates of a point: `axes`, or else x0, x1, ..."""
+        several = self.points if isinstance(self.points, tuple) else (self.points,)
+        count = max(part.shape[1] for part in several)
+        if len(self.axes) == count:
+            return [str(name) for name in self.axes]
+        return [f"x{k}" for k in range(count)]
+
     def places(self, size: int) -> FloatArray:
         """Return where each of `size` residual values lies, shape (size, k).
 
@@ -299,7 +308,7 @@ def same_size(values: FloatArray, residual: FloatArray) -> FloatArray:
     if len(values) != len(residual):
         raise InputError(
             "a residual of the same length for every parameter",
-            f"{len(residual)} values at the centre and {len(values)} elsewhere",
+            f"{len(residual)} values at the center and {len(values)} elsewhere",
             "evaluate the residual at the same points for every parameter",
         )
     return values
