@@ -166,7 +166,7 @@ def _from_live(
     estimate, lower, upper = (
         parameters.physical(each[0][order]) for each in (fits.estimate, fits.lower, fits.upper)
     )
-    name = "" if observed.design.name == ALL_LAYOUTS else observed.design.name
+    name = "" if observed.layout.name == ALL_LAYOUTS else observed.layout.name
     matched = labelled(
         MATCHED_LAYOUT,
         {
@@ -189,7 +189,7 @@ def _from_live(
         values["truth"] = center.values
     messages = [
         Message(
-            "data.misfit",
+            f"data.{check.name}",
             f"the matched fit to the data: {check.meaning} (p = {check.p_value:.2g})",
             "warning",
             {"p_value": check.p_value},
