@@ -25,6 +25,7 @@ import pandas as pd
 import xarray as xr
 
 from twoaxis.errors import InputError
+from twoaxis.files import write_whole
 from twoaxis.io import Layout, Variable, labelled, read_attributes, read_netcdf, write_netcdf
 from twoaxis.parameters import Center, Parameters
 from twoaxis.version import __version__
@@ -222,6 +223,11 @@ class Result(Generic[Data]):
     def _repr_html_(self) -> str:
         html: str = report_package().notebook_html(self)
         return html
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write a page: one HTML file that works offline, in light and dark, on paper too."""
+        page: str = report_package().page(self)
+        return write_whole(path, lambda target: target.write_text(page, encoding="utf-8"))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write everything to one netCDF file, completely or not at all.

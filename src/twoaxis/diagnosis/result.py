@@ -31,10 +31,8 @@ number that is not known is NaN.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -51,7 +49,6 @@ from twoaxis.diagnosis.overview import as_text
 from twoaxis.diagnosis.verdict import LAYOUT as VERDICT_LAYOUT
 from twoaxis.diagnosis.verdict import Reading, judge
 from twoaxis.errors import InputError
-from twoaxis.files import write_whole
 from twoaxis.geometry import Delivery, FrozenScan, Score, Spectrum
 from twoaxis.geometry import delivery as delivery_of
 from twoaxis.io import Layout, Variable, labelled
@@ -63,7 +60,6 @@ from twoaxis.result import (
     Result,
     message_variables,
     messages_from,
-    report_package,
 )
 
 FloatArray = NDArray[np.float64]
@@ -497,11 +493,6 @@ class Audit(Result[xr.DataTree]):
 
     def __repr__(self) -> str:
         return as_text(self)
-
-    def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page: one file that works offline, in light and dark, on screen and paper."""
-        page: str = report_package().page(self)
-        return write_whole(path, lambda target: target.write_text(page, encoding="utf-8"))
 
     # ------------------------------------------------------------------ agreement of a file
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from twoaxis.diagnosis.decision_map import Measured, decide
 from twoaxis.geometry import FrozenScan, Score
-from twoaxis.geometry.score import WEAK_SHARE
+from twoaxis.geometry.score import direction_status, direction_words
 from twoaxis.io import Layout, Variable
 
 if TYPE_CHECKING:
@@ -134,8 +134,7 @@ class Directions:
         A row for each, in units of 100%; the largest share is positive.
     strength : array, shape (d,)
     status : list of str
-        "null" where the residual sees nothing, "weak" below `WEAK_SHARE` of the strongest, else
-        "seen".
+        "null", "weak" or "seen" (`twoaxis.geometry.score.direction_status`).
     displacement : array, shape (d,)
         The field displacement along each.
     units : array, shape (d,)
@@ -173,11 +172,7 @@ class Directions:
             if np.abs(square).max() < 1e-9 and np.abs(apart).max() <= size:
                 rows = stored
         # Which directions are seen does not depend on the units: their number is the score's.
-        nullity = int(data["null"].values.sum())
-        status = [
-            "null" if k < nullity else "weak" if value < WEAK_SHARE * values[-1] else "seen"
-            for k, value in enumerate(values)
-        ]
+        status = direction_status(values, np.arange(len(values)) < data["null"].values.sum())
         return cls(
             names=score.names,
             vectors=rows,
@@ -199,9 +194,7 @@ class Directions:
 
     def in_words(self, k: int) -> str:
         """Return a direction as ``+0.71 nu -0.71 kappa``."""
-        return " ".join(
-            f"{share:+.2f} {n}" for share, n in zip(self.vectors[k], self.names, strict=True)
-        )
+        return direction_words(self.vectors[k], self.names)
 
 
 def judge(audit: Audit, stored: FloatArray | None = None) -> dict[str, Any]:

@@ -8,12 +8,10 @@ Jinja2.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from twoaxis.errors import InputError
-
-if TYPE_CHECKING:
-    from twoaxis.diagnosis import Audit
 
 # The drawing function of each kind of result, by schema.
 PLOTS = {
@@ -45,6 +43,19 @@ def plot(result: Any, ax: Any = None, **options: Any) -> Any:
     **options
         Of the drawing function in `twoaxis.plots`, such as ``parameter="nu"``.
     """
+    return drawing_function(result)(result, ax=ax, **options)
+
+
+def drawing_function(result: Any) -> Callable[..., Any]:
+    """Return the function that draws a result."""
+    module, _, function = PLOTS[_schema(result)].partition(":")
+    draw: Callable[..., Any] = getattr(
+        importlib.import_module(f"twoaxis.report.figures.{module}"), function
+    )
+    return draw
+
+
+def _schema(result: Any) -> str:
     schema = getattr(result, "schema", None)
     if schema not in PLOTS:
         raise InputError(
@@ -52,23 +63,21 @@ def plot(result: Any, ax: Any = None, **options: Any) -> Any:
             type(result).__name__,
             "pass what twoaxis.audit, twoaxis.score, twoaxis.load, ... returned",
         )
-    module, _, function = PLOTS[schema].partition(":")
-    draw = getattr(importlib.import_module(f"twoaxis.report.figures.{module}"), function)
-    return draw(result, ax=ax, **options)
+    return str(schema)
 
 
-def page(audit: Audit) -> str:
-    """Return the page of an audit as HTML text: one file that needs nothing else."""
-    from twoaxis.report.page import render
+def page(result: Any) -> str:
+    """Return the page of a result as HTML text: one file that needs nothing else."""
+    from twoaxis.report.page import render, render_table
 
-    return render(audit)
+    return render_table(result) if _schema(result) != "audit" else render(result)
 
 
 def notebook_html(result: Any) -> str:
     """Return a result as an HTML fragment for a notebook."""
     from twoaxis.report.notebook import audit_fragment, table_fragment
 
-    return audit_fragment(result) if result.schema == "audit" else table_fragment(result)
+    return audit_fragment(result) if _schema(result) == "audit" else table_fragment(result)
 
 
 __all__ = ["notebook_html", "page", "plot"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from inspect import signature
 from typing import Any
 
 from twoaxis.diagnosis import Audit
@@ -21,9 +22,10 @@ from twoaxis.diagnosis.overview import (
     resimulation_rows,
 )
 from twoaxis.diagnosis.result import MISSING
+from twoaxis.report import drawing_function
 from twoaxis.report.inputs import as_audit
 from twoaxis.report.sections import Missing, sections
-from twoaxis.report.theme import PALETTE, route_color
+from twoaxis.report.theme import PALETTE, WIDE, inline_svg, route_color
 from twoaxis.text import number, percent, quantity, sentence, visible
 from twoaxis.version import __version__
 
@@ -39,6 +41,39 @@ def render(audit: Audit) -> str:
         claims=claims(audit),
         footer=_footer(audit),
         glossary=GLOSSARY,
+        **colors(),
+    )
+    return page
+
+
+# Pictures that consist of two axes side by side.
+TWO_AXES = ("suggested-sites",)
+
+
+def render_table(result: Any) -> str:
+    """Return a page with the text, the table and the pictures of any other result."""
+    draw = drawing_function(result)
+    names: list[str | None] = [None]
+    if "parameter" in signature(draw).parameters and "parameter" in result.data.coords:
+        names = [str(name) for name in result.data["parameter"].values]
+    count = 2 if result.schema in TWO_AXES else 1
+    pictures = []
+    for name in names:
+        options = {} if name is None else {"parameter": name}
+        size = (count * WIDE[0], WIDE[1])
+        words = visible(repr(result).splitlines()[0])
+        pictures.append(inline_svg(draw, result, alt=words, size=size, columns=count, **options))
+    lines = [visible(line) for line in repr(result).splitlines()]
+    messages = [sentence(message.text) for message in getattr(result, "messages", ())]
+    page: str = template("result.html").render(
+        title=lines[0],
+        text="\n".join(lines),
+        pictures=pictures,
+        messages=messages,
+        footer=[
+            ("Schema", visible(result.data.attrs["schema"])),
+            ("Page written by", f"twoaxis {__version__}"),
+        ],
         **colors(),
     )
     return page

@@ -207,9 +207,17 @@ STYLE: Any = {
 
 
 def inline_svg(
-    draw: Callable[..., Any], *data: Any, alt: str, size: tuple[float, float] = WIDE, **options: Any
+    draw: Callable[..., Any],
+    *data: Any,
+    alt: str,
+    size: tuple[float, float] = WIDE,
+    columns: int = 1,
+    **options: Any,
 ) -> str:
-    """Call ``draw(*data, ax=ax, **options)`` and return the picture as an ``<svg>`` element."""
+    """Call ``draw(*data, ax=ax, **options)`` and return the picture as an ``<svg>`` element.
+
+    With more than one column, ``ax`` is an array of axes.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -220,8 +228,9 @@ def inline_svg(
         # The page's fonts draw the texts: a glyph that this one lacks is no loss.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         figure = Figure(figsize=size, layout="constrained")
-        ax = draw(*data, ax=figure.subplots(), **options)
-        ax.set_title("")  # the page has headings of its own
+        drawn = draw(*data, ax=figure.subplots(1, columns), **options)
+        if columns == 1:
+            drawn.set_title("")  # the page has headings of its own
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", dpi=200, metadata=dict.fromkeys(_METADATA))
     return _for_page(buffer.getvalue(), alt)
