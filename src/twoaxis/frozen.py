@@ -21,6 +21,7 @@ from twoaxis.errors import InputError, refuse_masked
 from twoaxis.parameters import Parameter, Parameters
 
 if TYPE_CHECKING:
+    from twoaxis.result import Message
     from twoaxis.views import BoundView, View
 
 FloatArray = NDArray[np.float64]
@@ -62,8 +63,8 @@ class FrozenResidual:
         What pictures call the field.
     axes : tuple of str
         Names of the coordinates of a point, for pictures.
-    notes : tuple of str
-        Sentences that a reader of a diagnosis must know, such as the precision of the model.
+    notes : tuple of Message or str
+        What a reader of a diagnosis must know, such as the precision of the model.
     """
 
     residual: Callable[..., Any]
@@ -75,7 +76,7 @@ class FrozenResidual:
     field: Any = None
     field_name: str = "u"
     axes: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message | str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", Parameters(self.parameters))

@@ -87,7 +87,7 @@ CHANGES = {
     "other eigenvectors": ("score, two", "eigenvector", lambda v: v[::-1]),
     "eigenvectors of another length": ("score", "eigenvector", lambda v: 2 * v),
     "a strength that is not symmetric": (
-        "score, two", "H", lambda v: v + [[0, v[0, 0] / 9], [0, 0]],
+        "score, two", "H", lambda v: v * [[1, 1.1], [1, 1]],
     ),
     "a negative strength": ("score", "H", lambda v: -v),
     "another status": ("score, two", "direction_status", lambda v: v[::-1] + "?"),

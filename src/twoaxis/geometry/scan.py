@@ -182,7 +182,7 @@ class FrozenScan(CenteredResult):
     @property
     def flat(self) -> bool:
         """Whether the profile is the same everywhere, so that there is no minimum."""
-        return self.data.sizes["local"] == 0
+        return not self.data.sizes["local"]
 
     @property
     def cut_off(self) -> bool:

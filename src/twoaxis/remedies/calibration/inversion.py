@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
-from twoaxis.resolution.design import real_array
+from twoaxis.resolution.layouts import real_array
 from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]

@@ -36,7 +36,7 @@ from twoaxis.frozen import FrozenResidual
 from twoaxis.observations import standard_noise
 from twoaxis.parameters import Parameter
 from twoaxis.progress import progress_bar
-from twoaxis.resolution.design import checked_layouts, checked_noise, real_array
+from twoaxis.resolution.layouts import checked_layouts, checked_noise, real_array
 from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]

@@ -388,7 +388,7 @@ def verify_layout(
             {"suggested": np.arange(len(layout))},
             replicas=replicas,
             at=where,
-            coordinates=live.positions[layout],
+            points=live.positions[layout],
             vectorized=True,
             level=level,
             **options,
@@ -402,8 +402,8 @@ def verify_layout(
     def per_point(variable: str) -> Any:
         return np.array([one.data[variable].values.reshape(len(names), -1) for one in found])
 
-    predicted = per_point("fisher_error_percent").mean(axis=2)
-    verified = per_point("error_percent").mean(axis=2)
+    predicted = per_point("fisher_deviation_percent").mean(axis=2)
+    verified = per_point("deviation_percent").mean(axis=2)
     both = ("point", "parameter")
     data = xr.Dataset(
         {

@@ -51,8 +51,8 @@ from scipy.spatial import KDTree
 
 from twoaxis.errors import InputError, refuse_masked
 from twoaxis.progress import Advance
-from twoaxis.resolution.design import checked_positions, real_array
 from twoaxis.resolution.fisher import NULL_SHARE
+from twoaxis.resolution.layouts import checked_points, real_array
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -250,7 +250,7 @@ def named_positions(
 ) -> tuple[list[str], FloatArray]:
     """Return names and values of the coordinates of all entries, (N, k)."""
     if not isinstance(coordinates, Mapping):
-        positions = checked_positions(coordinates, shape)
+        positions = checked_points(coordinates, shape)
         word = "index" if coordinates is None else "coordinate"
         return [f"{word} {j}" for j in range(positions.shape[1])], positions
     columns = []
@@ -265,7 +265,7 @@ def named_positions(
         columns.append(array.ravel())
     if not columns:
         raise InputError("at least one coordinate", "an empty mapping", "leave coordinates out")
-    return [str(name) for name in coordinates], checked_positions(np.column_stack(columns), shape)
+    return [str(name) for name in coordinates], checked_points(np.column_stack(columns), shape)
 
 
 def allowed_entries(

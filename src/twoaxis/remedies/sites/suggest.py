@@ -52,9 +52,8 @@ from twoaxis.remedies.sites.search import (
     packed,
     unpacked,
 )
-from twoaxis.resolution.design import checked_layouts, checked_noise
-from twoaxis.resolution.fisher import sensitivities
-from twoaxis.resolution.messages import DERIVATIVE_ACCURACY
+from twoaxis.resolution.fisher import DERIVATIVE_ACCURACY, sensitivities
+from twoaxis.resolution.layouts import checked_layouts, checked_noise
 from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]
