@@ -102,14 +102,14 @@ def originals(tmp_path_factory):
         lambda k: np.exp(-k * POINTS) - 0.4, RATE, POINTS, view=ta.views.Pointwise()
     )
     found = ta.resolve(lambda k: np.exp(-k * POINTS), RATE, 0.01, replicas=3, progress=False)
-    frozen.export(home / "residual.nc")
+    frozen.save(home / "residual.nc")
     found.to_netcdf(home / "resolution.nc")
     ta.audit(frozen).to_netcdf(home / "audit.nc")
     return home
 
 
 LOADERS = {
-    "residual": ta.load_residual,
+    "residual": ta.load,
     "resolution": ta.load_resolution,
     "audit": ta.load_audit,
 }

@@ -322,7 +322,7 @@ def test_nothing_is_left_behind(training, function, precision, tmp_path):
     frozen = frozen_of(net, function, parameters, points, precision=precision)
     audit, again = (ta.audit(frozen, candidates=5) for _ in range(2))
     frozen.moved_to(points[:5])
-    frozen.export(tmp_path / "residual.nc")
+    frozen.save(tmp_path / "residual.nc")
     assert same(before, state(net))
     assert points.grad is None
     assert not points.requires_grad
@@ -450,7 +450,7 @@ def test_a_parameter_that_loses_its_derivative_is_differenced():
     whole = ta.score(frozen_of(net, oscillator, parameters, points))
     with pytest.warns(ta.AccuracyWarning, match="derivative by mu"):
         score = ta.score(cut)
-    assert score.derivative.startswith("centred differences")
+    assert score.derivative.startswith("central differences")
     close(list(score.displacement.values()), list(whole.displacement.values()), 1e-5)
 
 
