@@ -37,10 +37,11 @@ from twoaxis.diagnosis.modes import mode_contributions, modes_wanted
 from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_view
 from twoaxis.geometry import score
 from twoaxis.geometry.derivatives import STEP, Derivative, linearize
+from twoaxis.geometry.regions import Regions, regions_of
 from twoaxis.geometry.score import NULL_SHARE, Score
 from twoaxis.parameters import Parameter
 from twoaxis.progress import progress_bar
-from twoaxis.remedies.evidence.result import EvidenceMap, Regions, ranking, regions_of
+from twoaxis.remedies.evidence.result import EvidenceMap, ranking
 from twoaxis.views.view import BoundDiagonal
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ FloatArray = NDArray[np.float64]
 class Objective(Protocol):
     """The training loss of a field and its parameters, as a function of one flat vector.
 
-    `twoaxis.run_objective` makes one of a run, `twoaxis.torch_objective` one of a PyTorch model;
+    `twoaxis.objective` makes one of a run or of a PyTorch model;
     any object with these four members is one. One that also has ``positions``, a mapping from the
     names of the parameters that it moves to the places of their coordinates in the vector, says
     two things more. These parameters do not run away: they stay between wider bounds than
@@ -83,8 +83,7 @@ def checked_objective(
         raise InputError(
             "an objective with names, start, value_and_gradient and frozen",
             f"{type(objective).__name__} without {', '.join(missing)}" if missing else "a class",
-            "pass twoaxis.run_objective(run), twoaxis.torch_objective(...) or an object of your "
-            "own that has them",
+            "pass twoaxis.objective(...) or an object of your own that has them",
         )
     if list(objective.names) != frozen.names:
         raise InputError(
@@ -189,7 +188,7 @@ def polish(
     subject : FrozenResidual or an object with one as its ``frozen``
         Such as a run. Its parameters have `delivered` values.
     objective : Objective, optional
-        The training loss, from `twoaxis.run_objective` or `twoaxis.torch_objective`. Without it
+        The training loss, from `twoaxis.objective`. Without it
         only the parameter is moved, with the field held. Parameters that it holds fixed have no
         gap, and are left out of the result.
     view : View, optional

@@ -78,7 +78,7 @@ def displacements(
         if scored.identified:
             found.append(scored.displacement)
         else:
-            status = status or scored.doubts[0]
+            status = status or scored.doubts[0].text
     return found, status or "scored"
 
 

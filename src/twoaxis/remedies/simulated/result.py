@@ -164,7 +164,7 @@ def measure_replica(
     status = "measured"
     displacement = found.displacement
     if not found.identified:
-        displacement, status = nothing, found.doubts[0]
+        displacement, status = nothing, found.doubts[0].text
     elif scan.cut_off:
         status = f"the minimum of the frozen profile: {scan.status}"
     return Replica(
