@@ -1,15 +1,16 @@
-"""Would another view of the residual serve better? Ranked in simulations, then trained.
+"""Would another residual view be better? Ranked in simulations, then trained.
 
 On data that were simulated at the delivered value the truth is known. Views are ranked there by the
-displacement that they give the fields that are there already, which costs no training. A field that
-is *trained* under another view is another field, so the first of the ranking is put to the test: it
-is trained on the same simulated data, and on the real ones.
+displacement that they give the trained fields, which costs no training. A field that is *trained*
+under another view is another field, so the best of the ranking is trained on the same simulated
+data, and on the real ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -17,12 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.diagnosis.actions import Action, Number
 from twoaxis.errors import InputError
-from twoaxis.remedies.plan import action_of
 from twoaxis.remedies.simulated.rank_views import displacements
 from twoaxis.remedies.simulated.result import CLEAR, SimulatedAudit
-from twoaxis.runs.pipeline import Pipeline
-from twoaxis.training import Run
-from twoaxis.training.methods import get_method
+
+if TYPE_CHECKING:
+    from twoaxis.runs.pipeline import Pipeline
+    from twoaxis.training import Run
 
 FloatArray = NDArray[np.float64]
 # The published methods whose view is known before training; RBA and the selector learn theirs.
@@ -30,7 +31,7 @@ CANDIDATES = ("pcgrad", "patch", "gaussian-64", "gaussian")
 
 
 @dataclass(frozen=True, eq=False)
-class OtherView:
+class OtherViews:
     """How the views rank in simulations, and what training under the first of them gave.
 
     Attributes
@@ -69,10 +70,41 @@ class OtherView:
         sizes = self.ranking["mean_size"]
         return bool(self.chosen and sizes[self.chosen] < sizes[self.own])
 
+    def actions(self) -> list[Action]:
+        """Return how the views compare, for the actions of an audit."""
+        sizes, chosen = self.ranking["mean_size"], self.chosen
+        numbers = [Number(f"mean size of D, view of {name}", float(v)) for name, v in sizes.items()]
+        if not chosen:
+            text = "None of the other views could be scored on the simulated fields."
+        else:
+            less = "less" if self.displaces_less else "not less"
+            text = (
+                f"Of the other views, that of {chosen} displaces the simulated fields least, and "
+                f"{less} than that of {self.own}: by {sizes[chosen]:.3g} on average, compared to "
+                f"{sizes[self.own]:.3g}."
+            )
+        if self.after is not None:
+            text += _trained(self, self.after)
+            for name in self.before.parameters:
+                bias = self.before.bias[name], self.after.bias[name]
+                numbers += [
+                    Number(f"bias of {name}, {method}", value)
+                    for method, value in zip((self.own, chosen), bias, strict=True)
+                ]
+        elif chosen and self.displaces_less:
+            text += (
+                " These fields were not trained under it; twoaxis remedy --retrain does that, on "
+                "the simulated and on the real data."
+            )
+        numbers = [number for number in numbers if np.isfinite(number.value)]
+        title = f"Compare the view of {self.own} with others"
+        call = f'twoaxis.Pipeline.like(run, method="{chosen}")' if chosen else ""
+        return [Action("evidence", title, text, call, tuple(numbers))]
+
 
 def rank_other_views(
     run: Run, simulated: SimulatedAudit, methods: Sequence[str] = CANDIDATES
-) -> OtherView:
+) -> OtherViews:
     """Rank the views of methods by the displacement that they give the simulated fields.
 
     Parameters
@@ -82,6 +114,9 @@ def rank_other_views(
         By the pipeline of the run, with its fields; from a file it has none.
     methods : sequence of str
     """
+    # Not at the top: remedies of other models need no JAX.
+    from twoaxis.training.methods import get_method
+
     own = run.settings.method.name
     views = {
         name: get_method(name).recipe().view for name in methods if get_method(name).name != own
@@ -98,7 +133,7 @@ def rank_other_views(
         rows[name] = (_mean_size(sizes), status if fields else "no field")
     ranking = pd.DataFrame.from_dict(rows, orient="index", columns=["mean_size", "status"])
     ranking = ranking.sort_values("mean_size", na_position="last", kind="stable")
-    return OtherView(own, ranking.rename_axis("method"), simulated)
+    return OtherViews(own, ranking.rename_axis("method"), simulated)
 
 
 def _mean_size(values: ArrayLike) -> float:
@@ -108,16 +143,16 @@ def _mean_size(values: ArrayLike) -> float:
 
 
 def train_under(
-    ranked: OtherView,
+    ranked: OtherViews,
     run: Run,
     pipeline: Pipeline,
     simulate: Callable[[Pipeline], SimulatedAudit],
-) -> OtherView:
+) -> OtherViews:
     """Train the simulated and the real data under the first of the other views.
 
     Parameters
     ----------
-    ranked : OtherView
+    ranked : OtherViews
     run : Run
     pipeline : Pipeline
         ``Pipeline.like(run, method=ranked.chosen)``.
@@ -130,70 +165,39 @@ def train_under(
     return replace(ranked, after=after, delivered=delivered, status=again.status)
 
 
-@action_of.register
-def _(found: OtherView) -> Action:
-    sizes, chosen = found.ranking["mean_size"], found.chosen
-    numbers = [Number(f"mean size of D, view of {name}", float(v)) for name, v in sizes.items()]
-    if not chosen:
-        told = "None of the other views could be scored on the simulated fields."
-    else:
-        less = "less" if found.displaces_less else "not less"
-        told = (
-            f"Of the other views that of {chosen} displaces the simulated fields least, and "
-            f"{less} than that of {found.own}: by {sizes[chosen]:.3g} on average, and "
-            f"{sizes[found.own]:.3g}."
-        )
-    if found.after is not None:
-        told += _trained(found, found.after)
-        for name in found.before.parameters:
-            bias = found.before.bias[name], found.after.bias[name]
-            numbers += [
-                Number(f"bias of {name}, {method}", value)
-                for method, value in zip((found.own, chosen), bias, strict=True)
-            ]
-    elif chosen and found.displaces_less:
-        told += (
-            " These fields were not trained under it; twoaxis remedy --retrain does that, on "
-            "the simulated and on the real data."
-        )
-    numbers = [number for number in numbers if np.isfinite(number.value)]
-    title = f"Compare the view of {found.own} with others"
-    call = f'twoaxis.Pipeline.like(run, method="{chosen}")' if chosen else ""
-    return Action("evidence", title, told, call, tuple(numbers))
-
-
-def _trained(found: OtherView, after: SimulatedAudit) -> str:
-    told = ""
+def _trained(found: OtherViews, after: SimulatedAudit) -> str:
+    text = ""
     for name in found.before.parameters:
         sizes = [_sizes(audit, name) for audit in (found.before, after)]
         both = np.isfinite(sizes).all(axis=0)
         if both.any():
             before, now = (float(each[both].mean()) for each in sizes)
-            told += (
+            text += (
                 f" Trained on the same simulated datasets ({both.sum()} of {after.replicas} were "
-                f"finished by both), {found.chosen} misses {name} by {now:.3g} in its coordinate "
-                f"on average, and {found.own} by {before:.3g}: {_verdict(found, *sizes)}."
+                f"finished by both), {found.chosen} has a mean absolute error of {now:.3g} in the "
+                f"coordinate of {name}, and {found.own} of {before:.3g}: "
+                f"{_comparison(found, *sizes)}."
             )
         if found.delivered:
-            told += (
+            text += (
                 f" On the real data {found.chosen} delivers {name} = {found.delivered[name]:.5g} "
-                f"in place of {found.before.delivered[name]:.5g}."
+                f"instead of {found.before.delivered[name]:.5g}."
             )
     if not found.delivered:
-        told += f" On the real data {found.chosen} did not finish: {found.status}."
-    return told
+        text += f" On the real data {found.chosen} did not finish: {found.status}."
+    return text
 
 
-def _verdict(found: OtherView, before: FloatArray, after: FloatArray) -> str:
+def _comparison(found: OtherViews, before: FloatArray, after: FloatArray) -> str:
     """Compare the two on the same datasets, by the mean of the differences."""
     differences = (after - before)[np.isfinite(after - before)]
     if len(differences) < 2:
-        return "too few to tell them apart"
+        return "too few replicas to compare them"
     error = differences.std(ddof=1) / np.sqrt(len(differences))
     if abs(differences.mean()) < CLEAR * error:
-        return "not told apart"
+        return "no clear difference"
     better = found.chosen if differences.mean() < 0 else found.own
-    return f"{better} is the better one here"
+    return f"{better} is better here"
 
 
 def _sizes(simulated: SimulatedAudit, name: str) -> FloatArray:
