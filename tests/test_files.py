@@ -79,7 +79,7 @@ def test_ensure_writable_takes_a_bare_file_name(tmp_path, monkeypatch):
     ("name", "message"),
     [
         (".", "a file name to write to, got the directory"),
-        ("missing/table.json", "No such file or directory.*create the directory first"),
+        ("missing/table.json", "No such file or directory.*create the directory"),
         ("file/table.json", "Not a directory"),
         ("/proc/table.json", "a place where a file can be written, got '/proc/table.json'"),
     ],

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from twoaxis.errors import InputError
+from twoaxis.io import labelled
 from twoaxis.parameters import Center, Parameter, Parameters
+from twoaxis.result import PARAMETER_LAYOUT
 
 LOG = Parameter(bounds=(1e-12, 1e12))
 LINEAR = Parameter(bounds=(-1.0, 1.0), coordinate="linear")
@@ -17,7 +19,7 @@ LINEAR = Parameter(bounds=(-1.0, 1.0), coordinate="linear")
 
 @pytest.mark.parametrize("bounds", [None, 3.0, (1.0,), (1, 2, 3), (1, math.nan), (1, math.inf)])
 def test_bounds_that_are_not_two_finite_numbers(bounds):
-    with pytest.raises(InputError, match="expected bounds as two finite numbers; got"):
+    with pytest.raises(InputError, match="expected bounds as two finite numbers, got"):
         Parameter(bounds=bounds)
 
 
@@ -186,7 +188,7 @@ def test_center_of(parameters, at, center):
     ("at", "message"),
     [
         ("start", "at='start'"),
-        ("truth", r"a value of truth for every parameter, got none for r.*Parameter\(truth="),
+        ("truth", r"a truth value for every parameter, got none for r.*Parameter\(truth="),
         ({"p": 2.0}, r"name the parameters \['p', 'r'\], got the names \['p'\]"),
         ({"p": 2.0, "r": 9.0}, r"inside the bounds \[1, 5\], got at=9"),
         ({"p": 2.0, "r": math.nan}, "a finite number as at"),
@@ -198,7 +200,7 @@ def test_centers_that_cannot_be_used(at, message):
 
 
 def test_delivered_center_needs_a_delivered_value():
-    with pytest.raises(InputError, match=r"Parameter\(delivered=\.\.\., bounds=\.\.\.\)\.$"):
+    with pytest.raises(InputError, match=r"Parameter\(delivered=\.\.\., bounds=\.\.\.\)$"):
         Parameters({"p": Parameter(bounds=(1, 5), truth=2.0)}).center("delivered")
 
 
@@ -210,3 +212,43 @@ def test_delivered_values_are_all_there_or_named():
     assert Parameters(known).require("delivered") == {"k": 1.5, "b": 0.0}
     with pytest.raises(InputError, match=r"a delivered value for every parameter, got none for c"):
         Parameters(known | {"c": Parameter(bounds=(0.5, 2.0))}).require("delivered")
+
+
+SEVERAL = Parameters(
+    {
+        "k": Parameter(bounds=(0.5, 8.0), truth=2.0, delivered=3.0, start=1.0),
+        "b": Parameter(bounds=(-4.0, 4.0), coordinate="linear", scale=0.5, delivered=1.0),
+    }
+)
+
+
+def test_coordinates_of_many_points_there_and_back():
+    values = {"k": np.array([1.0, 2.0, 4.0]), "b": np.array([-1.0, 0.0, 3.0])}
+    coordinates = SEVERAL.coordinates(values)
+    assert_allclose(coordinates, np.column_stack([np.log(values["k"]), values["b"]]))
+    assert_allclose(SEVERAL.physical(coordinates), np.column_stack(list(values.values())))
+    assert SEVERAL.named([1, 2]) == {"k": 1.0, "b": 2.0}
+
+
+def test_bounds_units_and_percentages_of_several_parameters():
+    low, high = SEVERAL.coordinate_bounds
+    assert_allclose([low, high], [[math.log(0.5), -4.0], [math.log(8.0), 4.0]])
+    center = {"k": 2.0, "b": 1.0}
+    assert_allclose(SEVERAL.units(center), [1.0, 0.5])
+    assert_allclose(SEVERAL.percent([[3.0, 1.5], [1.0, 0.0]], center), [[50, 100], [-50, -200]])
+    step = [math.log(1.5), -0.25]
+    assert_allclose(SEVERAL.displacement_percent(step, center), [50.0, 50.0])
+
+
+def test_truth_is_known_for_all_parameters_or_for_none():
+    assert SEVERAL.truth is None
+    assert SEVERAL.delivered == {"k": 3.0, "b": 1.0}
+    assert SEVERAL.replace(truth={"k": 1.0, "b": 0.0}).truth == {"k": 1.0, "b": 0.0}
+    assert SEVERAL.replace(delivered=None).delivered is None
+
+
+def test_parameters_as_labelled_data_there_and_back():
+    data = labelled(PARAMETER_LAYOUT, SEVERAL.variables(), {})
+    assert dict(Parameters.from_dataset(data)) == dict(SEVERAL)
+    assert math.isnan(data["scale"].values[0])
+    assert math.isnan(data["truth"].values[1])

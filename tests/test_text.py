@@ -1,12 +1,13 @@
 """Text from files: whatever it is, a terminal prints it and does not obey it."""
 
+import math
 import unicodedata
 
 import pytest
 from rich.console import Console
 
 from twoaxis.cli.app import shown
-from twoaxis.text import visible
+from twoaxis.text import percent, visible
 
 HOSTILE = [
     "\x1b[2J\x1b[31mred",
@@ -28,8 +29,12 @@ HOSTILE = [
 ]
 
 
-def test_a_space_that_does_not_break_is_a_space():
-    assert visible("3.55\xa0%") == "3.55\xa0%"
+@pytest.mark.parametrize(
+    ("value", "sign", "shown"),
+    [(5.0, "", "5%"), (-3.547, "+", "−3.55%"), (1e-12, "", "0%"), (math.nan, "", "–")],
+)
+def test_a_percentage_is_written_one_way(value, sign, shown):
+    assert percent(value, sign) == shown
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -64,12 +64,8 @@ if TYPE_CHECKING:
     from twoaxis.report import plot_spectrum as plot_spectrum
     from twoaxis.resolution import NeededObservations as NeededObservations
     from twoaxis.resolution import Resolution as Resolution
-    from twoaxis.resolution import benchmark_draws as benchmark_draws
-    from twoaxis.resolution import load_resolution as load_resolution
     from twoaxis.resolution import needed_observations as needed_observations
-    from twoaxis.resolution import resolution_table as resolution_table
     from twoaxis.resolution import resolve as resolve
-    from twoaxis.resolution import resolve_problem as resolve_problem
     from twoaxis.result import Message as Message
     from twoaxis.result import Result as Result
     from twoaxis.result import load as load
@@ -152,12 +148,8 @@ _PUBLIC = {
     "twoaxis.resolution": (
         "NeededObservations",
         "Resolution",
-        "benchmark_draws",
-        "load_resolution",
         "needed_observations",
-        "resolution_table",
         "resolve",
-        "resolve_problem",
     ),
     "twoaxis.result": ("Message", "Result", "load"),
     "twoaxis.runs.pipeline": ("Pipeline",),

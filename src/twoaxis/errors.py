@@ -1,4 +1,4 @@
-"""What the library says when it cannot go on, or goes on with a doubt."""
+"""Errors and warnings of the library."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Named = TypeVar("Named")
 
 
 class InputError(ValueError):
-    """Input that cannot be used, in three parts that a reader needs.
+    """Input that cannot be used: what was expected, what it got, and how to fix it.
 
-    They often quote a file or a name: characters that cannot be seen are written out.
+    Messages may quote a file or a name, so unprintable characters are escaped.
 
     Parameters
     ----------
     expected : str
         What the call needs.
     got : str
-        What came instead.
+        What it got instead.
     fix : str
         What to change, as an instruction.
     """
@@ -36,12 +36,12 @@ class InputError(ValueError):
         self.fix = fix
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str]]:
-        # Without it the error could not travel between processes.
+        # An exception with several arguments needs this to be pickled between processes.
         return type(self), (self.expected, self.got, self.fix)
 
 
 def named(kind: str, name: str, known: Mapping[str, Named]) -> Named:
-    """Return what bears this name among `known`, or say which names there are.
+    """Return the entry of `known` with this name, or raise an error that lists the names.
 
     Upper case, underscores and spaces are accepted.
     """
@@ -71,23 +71,23 @@ def refuse_masked(name: str, values: object) -> None:
 
 
 class LibraryWarning(UserWarning):
-    """A doubt of the library's own, as one line in which every character can be seen."""
+    """Base of the warnings of this library; unprintable characters are escaped."""
 
     def __init__(self, message: object) -> None:
         super().__init__(visible(message))
 
 
 class MisfitWarning(LibraryWarning):
-    """The data contradict the model or the noise on which a result rests."""
+    """The data contradict the model or the noise that a result assumes."""
 
 
 class AccuracyWarning(LibraryWarning):
-    """A numerical check of the library's own did not reach its stated accuracy."""
+    """A numerical check did not reach its stated accuracy."""
 
 
 class DamageWarning(LibraryWarning):
-    """Something stored was damaged; it was set aside and is made again."""
+    """A stored file was damaged; it was set aside and is computed again."""
 
 
 class WorkerError(RuntimeError):
-    """A worker process ended before its work was done."""
+    """A worker process ended before its work was finished."""

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ TEMPORARY = ".twoaxis-"
 
 
 def ensure_writable(path: str | os.PathLike[str]) -> Path:
-    """Return `path` if a file can be written there, or say now that it cannot.
+    """Return `path` if a file can be written there, and raise `InputError` otherwise.
 
-    Called before long work starts, so that the work is not lost at its end. The test is a
-    temporary file beside the target: permission bits alone tell too little.
+    Call it before a long computation, so that its result is not lost at the end. The test writes
+    a temporary file next to the target, since permission bits alone are not conclusive.
     """
     if not isinstance(path, (str, os.PathLike)):
         raise InputError("the path of a file to write", repr(path), "pass a file name")
     try:
-        # A link stays a link: its target is what gets written.
+        # A symbolic link stays one; its target is written.
         path = Path(path).resolve()
         if path.exists() and not path.is_file():
             kind = "directory" if path.is_dir() else "device or pipe"
@@ -42,13 +42,13 @@ def ensure_writable(path: str | os.PathLike[str]) -> Path:
         raise InputError(
             "a place where a file can be written",
             f"{str(path)!r} ({reason})",
-            "create the directory first, or choose a path that you may write to",
+            "create the directory, or choose a path with write permission",
         ) from error
     return path
 
 
 def existing_netcdf(path: str | os.PathLike[str]) -> Path:
-    """Return `path` if there is a file to read, or say that there is none."""
+    """Return `path` if the file exists, and raise `InputError` otherwise."""
     if not isinstance(path, (str, os.PathLike)):
         raise InputError("the path of a netCDF file", repr(path), "pass a file name")
     path = Path(path)
@@ -58,17 +58,17 @@ def existing_netcdf(path: str | os.PathLike[str]) -> Path:
 
 
 def read_text(path: Path, most: int) -> str:
-    """Return the text of a plain file of at most `most` bytes.
+    """Return the text of a regular file of at most `most` bytes.
 
-    A file can have a size of terabytes without any content, and a pipe has no end.
+    A sparse file can claim terabytes, and a pipe has no end.
 
     Raises
     ------
     OSError, ValueError
-        It cannot be read, is no plain file, larger than that, or not UTF-8.
+        The file cannot be read, is not a regular file, is too large, or is not UTF-8.
     """
     if path.exists() and not path.is_file():
-        raise ValueError("it is no plain file")
+        raise ValueError("it is not a regular file")
     with path.open("rb") as stream:
         content = stream.read(most + 1)
     if len(content) > most:
@@ -77,7 +77,7 @@ def read_text(path: Path, most: int) -> str:
 
 
 def ensure_directory(path: str | os.PathLike[str]) -> Path:
-    """Return `path` as a directory in which files can be written, created where it is missing."""
+    """Return `path` as a writable directory, created if it does not exist."""
     if not isinstance(path, (str, os.PathLike)):
         raise InputError("the path of a directory", repr(path), "pass a directory name")
     try:
@@ -86,18 +86,18 @@ def ensure_directory(path: str | os.PathLike[str]) -> Path:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise InputError(
-            "a directory that exists or can be made",
+            "a directory that exists or can be created",
             f"{str(path)!r} ({reason})",
-            "choose a path that you may write to",
+            "choose a path with write permission",
         ) from error
     ensure_writable(directory / f"{TEMPORARY}probe")
     return directory
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -> Path:
-    """Call ``write(temporary)`` and move the temporary file to `path` when it is complete.
+    """Call ``write(temporary)``, then move the temporary file to `path`.
 
-    A reader sees the old file or the new one, never a part; a failure leaves no trace.
+    A reader sees the old file or the new one, never a part. After a failure nothing is left.
     """
     path = ensure_writable(path)
     temporary = temporary_beside(path)
@@ -105,7 +105,7 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -
         _create(temporary)
         write(temporary)
         flush_file(temporary)
-        if path.exists():  # what is replaced keeps its permissions
+        if path.exists():  # the new file keeps the permissions of the old one
             temporary.chmod(path.stat().st_mode & 0o777)
         temporary.replace(path)
         flush_directory(path.parent)
@@ -122,32 +122,32 @@ def flush_file(path: Path) -> None:
 
 
 def flush_directory(path: Path) -> None:
-    """Wait until the names in a directory are on the disk, where the system can."""
+    """Wait until the entries of a directory are on the disk, where the system supports it."""
     try:
         handle = os.open(path, os.O_RDONLY)
-    except OSError:  # a directory cannot be opened on every system
+    except OSError:  # not every system opens directories
         return
     try:
         os.fsync(handle)
-    except OSError:  # nor flushed on every file system
+    except OSError:  # not every file system flushes them
         pass
     finally:
         os.close(handle)
 
 
 def temporary_beside(path: Path) -> Path:
-    """Return a name that nobody has, in the directory of `path`; nothing is made there yet.
+    """Return an unused name in the directory of `path`, without creating the file.
 
-    The name comes first because a signal can end a process as soon as the file is there: only
-    one who knows its name by then can remove it.
+    The name is chosen first because a signal can end a process as soon as the file exists: the
+    cleanup must know the name by then.
     """
     return path.with_name(f"{TEMPORARY}{uuid.uuid4().hex}{path.suffix}")
 
 
 def _create(path: Path) -> None:
-    """Create an empty file of a new name, with the permissions of an ordinary open().
+    """Create an empty file with a new name and the permissions of an ordinary open().
 
-    tempfile keeps its files to their owner, and asking for the mask of the process changes it
-    for a moment, under the feet of other threads.
+    `tempfile` restricts its files to their owner, and reading the umask of the process means
+    changing it for a moment, which other threads would see.
     """
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))

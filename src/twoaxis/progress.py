@@ -1,4 +1,4 @@
-"""Progress bars with the time left, on the error stream, for work that takes a while."""
+"""Progress bars with the remaining time, on standard error."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from rich.progress import (
 
 
 class Advance(Protocol):
-    """Moves a bar on."""
+    """A function that advances a progress bar."""
 
     def __call__(self, steps: int, note: str = "") -> None:
-        """Move it on by `steps`, and say in a few words how the work stands."""
+        """Advance by `steps`, and show `note` next to the bar."""
         ...
 
 
 class Bars:
-    """Several bars at once, one below the other, moved on from any thread.
+    """Several bars at once, one below the other, advanced from any thread.
 
     Parameters
     ----------
@@ -51,20 +51,20 @@ class Bars:
         try:
             yield advance
         finally:
-            self._progress.refresh()  # what came last is drawn before the bar goes
+            self._progress.refresh()  # draw the last state before the bar is removed
             self._progress.remove_task(task)
 
     def stop(self) -> None:
-        """Interrupt the work behind every bar when it next moves on.
+        """Interrupt the work behind every bar the next time it advances.
 
-        An interrupt from the keyboard reaches the main thread alone.
+        A keyboard interrupt reaches the main thread only.
         """
         self._stopped.set()
 
 
 @contextmanager
 def progress_bars(show: bool = True) -> Iterator[Bars]:
-    """Yield a place for several bars; see `progress_bar` for `show`."""
+    """Yield a group of bars; see `progress_bar` for `show`."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -83,17 +83,17 @@ def progress_bars(show: bool = True) -> Iterator[Bars]:
 def progress_bar(
     description: str, total: int | None, show: bool | Bars = True
 ) -> Iterator[Advance]:
-    """Yield a function that moves the bar on by a number of steps.
+    """Yield a function that advances the bar by a number of steps.
 
     Parameters
     ----------
     description : str
         What is being done.
     total : int, optional
-        Number of steps; None where it is not known beforehand.
+        Number of steps; None if it is not known in advance.
     show : bool or Bars
-        False keeps quiet. Nothing is drawn either where the error stream is not a terminal.
-        `Bars` adds this one to others.
+        False draws nothing; neither does a standard error that is not a terminal. `Bars` adds
+        this bar to others.
     """
     if isinstance(show, Bars):
         with show.bar(description, total) as advance:

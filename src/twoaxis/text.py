@@ -1,15 +1,19 @@
-"""Text from files, made safe to look at.
+"""Text and numbers as terminal, tables, pictures and pages show them.
 
 A name or a sentence that a file holds is quoted in errors, warnings, tables and pages. Whoever
-wrote the file must not be able to command the terminal that shows it.
+wrote the file must not be able to command the terminal that shows it: `visible` writes out every
+character that is not printable.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-# The space before a percent sign, at which no line is broken. It shows as a space.
-UNBROKEN = "\xa0"
+# Longer names are cut in pictures; tables give them whole.
+NAME_LENGTH = 22
+# A smaller percentage is zero but for rounding.
+ROUNDING = 1e-9
 
 
 def visible(text: Any, *, most: int | None = None, lines: bool = False) -> str:
@@ -39,8 +43,54 @@ def visible(text: Any, *, most: int | None = None, lines: bool = False) -> str:
         plain = plain[:most] + "..."
     if lines:
         return "\n".join(visible(line) for line in plain.split("\n"))
-    return "".join(c if c.isprintable() or c == UNBROKEN else _written_out(c) for c in plain)
+    return "".join(c if c.isprintable() else _written_out(c) for c in plain)
 
 
 def _written_out(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def shortened(text: object, length: int = NAME_LENGTH) -> str:
+    """Return a printable text of at most `length` characters."""
+    shown = visible(text)
+    return shown if len(shown) <= length else shown[: length - 1] + "…"
+
+
+def sentence(words: str) -> str:
+    """Return words with a capital at the start and a full stop at the end."""
+    text = visible(" ".join(words.split()))
+    if not text:
+        return ""
+    end = "" if text[-1] in ".?!" else "."
+    return text[0].upper() + text[1:] + end
+
+
+def number(value: float, form: str = ".4g") -> str:
+    """Return a number with a true minus sign, or a dash where there is none.
+
+    >>> number(-0.25), number(float("nan"))
+    ('−0.25', '–')
+    """
+    if math.isnan(value):
+        return "–"
+    return format(value, form).replace("-", "−")
+
+
+def percent(value: float, sign: str = "") -> str:
+    """Return a percentage with three digits.
+
+    >>> percent(12.345), percent(-5.0, "+")
+    ('12.3%', '−5%')
+    """
+    if abs(value) < ROUNDING:
+        return "0%"
+    return "–" if math.isnan(value) else f"{number(value, sign + '.3g')}%"
+
+
+def quantity(value: float, unit: str) -> str:
+    """Return a number with its unit, as the tables of actions show it.
+
+    >>> quantity(0.25, "m"), quantity(2.0, "")
+    ('0.25 m', '2')
+    """
+    return percent(value) if unit == "%" else f"{number(value, '.5g')} {visible(unit)}".strip()

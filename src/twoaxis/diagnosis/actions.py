@@ -26,9 +26,8 @@ import xarray as xr
 from twoaxis.diagnosis.decision_map import Route
 from twoaxis.diagnosis.tree import labelled
 from twoaxis.report.audited import Audited
-from twoaxis.report.words import number, percent
 from twoaxis.resolution import needed_observations
-from twoaxis.text import visible
+from twoaxis.text import number, percent, visible
 from twoaxis.views.view import occupied_cells, unit_coordinates
 
 # Boxes along each axis: few enough to be named, enough to be somewhere.

@@ -9,10 +9,9 @@ import xarray as xr
 
 from twoaxis.diagnosis.actions import Action
 from twoaxis.diagnosis.decision_map import Route
-from twoaxis.report.audited import Audited
+from twoaxis.report.audited import Audited, around
 from twoaxis.report.tables import coordinate_rows, direction_rows, resimulation_rows
-from twoaxis.report.words import around, sentence, shortened
-from twoaxis.text import visible
+from twoaxis.text import sentence, shortened, visible
 
 WIDTH = 80
 NAME_WIDTH = 20

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
-from twoaxis.parameters import Parameter
+from twoaxis.parameters import Parameter, Parameters
 from twoaxis.progress import Advance
 
 FloatArray = NDArray[np.float64]
@@ -70,7 +70,7 @@ class ForwardModel:
         vectorized: bool = False,
         name: str = "forward",
     ) -> None:
-        self.parameters = dict(parameters)
+        self.parameters = Parameters(parameters)
         self.vectorized = vectorized
         self.name = name
         self._forward = forward

@@ -11,8 +11,7 @@ from twoaxis.report.decision_map import places_of
 from twoaxis.report.delivery_figure import steps_of
 from twoaxis.report.resolution_figure import spread_of
 from twoaxis.report.spectrum_figure import modes_of
-from twoaxis.report.words import number, percent
-from twoaxis.text import visible
+from twoaxis.text import number, percent, visible
 
 
 def decision_map(audited: Audited) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
+from twoaxis.text import number, visible
 
 SCHEMA = "twoaxis.audit/"
 
@@ -234,3 +235,12 @@ class Audited:
     def messages(self) -> list[str]:
         """What a reader must know."""
         return [str(line) for line in self.root["message"].values]
+
+
+def around(kind: str, centers: dict[str, float]) -> str:
+    """Say around what an audit is made: a truth, a candidate or a chosen point."""
+    values = ", ".join(f"{visible(n)} = {number(value, '.6g')}" for n, value in centers.items())
+    return {
+        "truth": f"Audit around the truth {values}",
+        "delivered": f"Audit of the stability around the candidate {values}",
+    }.get(kind, f"Audit of the stability around the chosen point {values}")

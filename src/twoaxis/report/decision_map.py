@@ -13,7 +13,7 @@ from typing import Any
 
 from twoaxis.report.audited import Audited
 from twoaxis.report.theme import SMALL_SIZE, axis_or_new, colour, label, plain, route_colour
-from twoaxis.report.words import percent, shortened
+from twoaxis.text import percent, shortened
 
 Box = tuple[float, float, float, float]
 

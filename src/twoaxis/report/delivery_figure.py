@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from twoaxis.report.audited import Audited
 from twoaxis.report.theme import axis_or_new, colour, label, open_frame, plain
-from twoaxis.report.words import number, percent, shortened
+from twoaxis.text import number, percent, shortened
 
 SIZE = (4.8, 2.3)
 

@@ -20,7 +20,7 @@ from twoaxis.report.theme import (
     open_frame,
     plain,
 )
-from twoaxis.report.words import shortened
+from twoaxis.text import shortened
 
 FloatArray = NDArray[np.float64]
 Quantity = Literal["field", "residual", "evidence"]

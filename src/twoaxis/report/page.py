@@ -14,12 +14,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from twoaxis.report.audited import MISSING, Audited
+from twoaxis.report.audited import MISSING, Audited, around
 from twoaxis.report.pictures import Missing, map_section, profile_section, sections
 from twoaxis.report.tables import coordinate_rows, direction_rows, resimulation_rows
 from twoaxis.report.theme import PALETTE, route_colour
-from twoaxis.report.words import around, number, percent, quantity, sentence
-from twoaxis.text import visible
+from twoaxis.text import number, percent, quantity, sentence, visible
 
 DECLARED = "declared"
 

@@ -22,8 +22,7 @@ from twoaxis.report.training_figure import (
     plot_along_training,
     quantities_along_training,
 )
-from twoaxis.report.words import number
-from twoaxis.text import visible
+from twoaxis.text import number, visible
 
 
 class Picture(NamedTuple):

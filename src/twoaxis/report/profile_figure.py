@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from twoaxis.report.audited import Audited
 from twoaxis.report.theme import axis_or_new, colour, label, legend_above, mark, open_frame
-from twoaxis.report.words import number, shortened
+from twoaxis.text import number, shortened
 
 FloatArray = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from twoaxis.errors import InputError
 from twoaxis.report.audited import Audited
 from twoaxis.report.theme import axis_or_new, colour, label, legend_above, mark, open_frame, plain
-from twoaxis.report.words import number, percent, shortened
 from twoaxis.resolution import Resolution
+from twoaxis.text import number, percent, shortened
 
 FloatArray = NDArray[np.float64]
 

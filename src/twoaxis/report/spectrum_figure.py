@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from twoaxis.report.audited import Audited
 from twoaxis.report.theme import axis_or_new, colour, label, legend_above, note, open_frame
-from twoaxis.report.words import shortened
+from twoaxis.text import shortened
 
 FloatArray = NDArray[np.float64]
 

@@ -6,8 +6,7 @@ import math
 from typing import NamedTuple
 
 from twoaxis.report.audited import Audited
-from twoaxis.report.words import number, percent
-from twoaxis.text import visible
+from twoaxis.text import number, percent, visible
 
 
 class Row(NamedTuple):

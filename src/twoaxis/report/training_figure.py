@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from twoaxis.errors import InputError
 from twoaxis.report.audited import MISSING, Audited
 from twoaxis.report.theme import axis_or_new, colour, label, legend_above, open_frame
-from twoaxis.report.words import number, shortened
+from twoaxis.text import number, shortened
 
 FloatArray = NDArray[np.float64]
 Quantity = Literal["parameter", "loss", "strength", "gap"]

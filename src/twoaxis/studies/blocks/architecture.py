@@ -11,17 +11,19 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from twoaxis.studies.block import Block, Measured, Need, Resampling, Rows, labels
+from twoaxis.studies.block import Block, Measured, Need, Rows
 from twoaxis.studies.fields import LAYOUTS, PROBLEMS, Field
 from twoaxis.studies.readouts import ENDPOINTS
-from twoaxis.studies.scale import Scale
-from twoaxis.studies.verdict import (
+from twoaxis.studies.resampling import (
+    Resampling,
     correlation,
     correlation_within,
     count,
+    labels,
     mean_difference,
     same_direction,
 )
+from twoaxis.studies.scale import Scale
 
 METHODS = ("pcgrad", "patch")
 NETWORKS = ((32, 3), (128, 4))

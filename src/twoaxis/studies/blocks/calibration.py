@@ -13,17 +13,13 @@ replicas redraws its own, so that neither runs out of calibration cases. Layout 
 calibration takes the largest of ten cases, which no resample can exceed: there the calibration
 is kept, and the clusters of all problems are drawn together.
 
-Sets around an estimate whose size is calibrated on other noise: coverage and width.
-
 Around an estimate :math:`A` of the log-parameter stands the set :math:`A \pm h`. Without
 calibration :math:`h = z_{(1 + c)/2}\,\sigma` for a coverage :math:`c`. Calibrated,
 :math:`h = T u` in a unit :math:`u` (one, or the standard error :math:`\sigma`), where :math:`T`
 is an order statistic of :math:`|A - q^\star| / u` over the cases of the other half of the noise
 replicas. Cases are rows of a table: ``half`` is 0 or 1, ``sigma`` the standard error, and a
-column for each kind of estimate holds :math:`A - q^\star`.
-
-Everything takes counts of shape (draws, cases), as a bootstrap makes them, and calibrates anew
-in every draw.
+column per kind of estimate holds :math:`A - q^\star`. Functions take counts of shape
+(draws, cases), as a bootstrap makes them, and calibrate in every draw.
 """
 
 from __future__ import annotations
@@ -37,11 +33,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from twoaxis.studies.block import Block, Figure, Measured, Need, Resampling, Rows, labels
-from twoaxis.studies.fields import PROBLEMS, TITLES, fresh_fields, matched_fits
+from twoaxis.studies.block import Block, Measured, Need, Rows
+from twoaxis.studies.fields import PROBLEMS, TITLES, fresh_fields
+from twoaxis.studies.matched import matched_fits
 from twoaxis.studies.readouts import ENDPOINTS, OWN
+from twoaxis.studies.resampling import Figure, Resampling, labels, mean
 from twoaxis.studies.scale import Scale
-from twoaxis.studies.verdict import mean
 
 FloatArray = NDArray[np.float64]
 
@@ -88,7 +85,7 @@ def calibrated(scores: FloatArray, counts: FloatArray) -> FloatArray:
     order = np.argsort(scores)
     reached = np.cumsum(counts[:, order], axis=1)
     cases = reached[:, -1]
-    # A product that is a whole number may come out a rounding above it.
+    # A product that is an integer may come out a rounding error above it.
     rank = np.minimum(np.ceil(TARGET * (cases + 1) - 1e-9), cases)
     found: FloatArray = scores[order][np.count_nonzero(reached < rank[:, None], axis=1)]
     return found

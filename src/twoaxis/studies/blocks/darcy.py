@@ -19,15 +19,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from twoaxis.problems import get_problem
-from twoaxis.statistics import weighted_quantile
-from twoaxis.studies.block import Block, Figure, Measured, Need, Resampling, Rows
+from twoaxis.studies.block import Block, Measured, Need, Rows
 from twoaxis.studies.fields import Field
 from twoaxis.studies.readouts import DARCY
+from twoaxis.studies.resampling import Resampling, count, median
 from twoaxis.studies.scale import Scale
-from twoaxis.studies.verdict import count
 
 FloatArray = NDArray[np.float64]
 
@@ -83,12 +82,6 @@ def relative_error(step: FloatArray, target: FloatArray) -> FloatArray:
     """Return ``|step - target| / |target|`` for rows of shape (n, d)."""
     error: FloatArray = np.linalg.norm(step - target, axis=1) / np.linalg.norm(target, axis=1)
     return error
-
-
-def median(sample: Resampling, values: ArrayLike) -> Figure:
-    """Return the median with its bootstrap."""
-    array = np.asarray(values, float)
-    return sample.figure(lambda weights: weighted_quantile(array, weights, 0.5))
 
 
 def _needs(scale: Scale) -> Sequence[Need]:

@@ -16,18 +16,21 @@ from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.statistics import pearson
-from twoaxis.studies.block import Block, Measured, Need, Resampling, Rows, labels
-from twoaxis.studies.fields import PROBLEMS, TITLES, fresh_fields, matched_fits
+from twoaxis.studies.block import Block, Measured, Need, Rows
+from twoaxis.studies.fields import PROBLEMS, TITLES, fresh_fields
+from twoaxis.studies.matched import matched_fits
 from twoaxis.studies.readouts import ENDPOINTS, OWN
-from twoaxis.studies.scale import Scale
-from twoaxis.studies.verdict import (
+from twoaxis.studies.resampling import (
+    Resampling,
     correlation,
     correlation_within,
     count,
+    labels,
     mean,
     mean_difference,
     same_direction,
 )
+from twoaxis.studies.scale import Scale
 
 FloatArray = NDArray[np.float64]
 

@@ -22,7 +22,8 @@ from twoaxis.parameters import Parameter
 from twoaxis.problems import get_problem
 from twoaxis.problems.problem import truth_of
 from twoaxis.studies.block import Block, Measured, Need, Rows
-from twoaxis.studies.fields import PROBLEMS, TITLES, Field, gauss_newton_error, matched_errors
+from twoaxis.studies.fields import PROBLEMS, TITLES, Field
+from twoaxis.studies.matched import gauss_newton_error, matched_errors
 from twoaxis.studies.published import published_figures
 from twoaxis.studies.readouts import DELIVERED, PILOT_DATASET, PREDICTION
 from twoaxis.studies.scale import Scale

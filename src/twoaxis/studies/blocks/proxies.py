@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from twoaxis.studies.block import Block, Measured, Need, Resampling, Rows, labels
+from twoaxis.studies.block import Block, Measured, Need, Rows
 from twoaxis.studies.blocks import architecture, development, fresh_noise
 from twoaxis.studies.blocks.holdout import holdout_fields
 from twoaxis.studies.fields import DEVELOPMENT_LAYOUTS, HOLDOUT_LAYOUTS, fresh_fields
 from twoaxis.studies.readouts import DELIVERED, ENDPOINTS, OWN, PROFILES
+from twoaxis.studies.resampling import Resampling, correlation, correlation_within, labels
 from twoaxis.studies.scale import Scale
-from twoaxis.studies.verdict import correlation, correlation_within
 
 
 def _needs(scale: Scale) -> Sequence[Need]:

@@ -21,10 +21,11 @@ from twoaxis.forward import Fidelity
 from twoaxis.observations import RECOVERABILITY_SEED
 from twoaxis.resolution import Resolution, resolution_table, resolve_problem
 from twoaxis.resolution.result import Statistic, weighted_statistic
-from twoaxis.studies.block import Block, Measured, Resampling, Rows
-from twoaxis.studies.fields import LAYOUTS, PROBLEMS, TITLES, matched_draws
+from twoaxis.studies.block import Block, Measured, Rows
+from twoaxis.studies.fields import LAYOUTS, PROBLEMS, TITLES
+from twoaxis.studies.matched import matched_draws
+from twoaxis.studies.resampling import Resampling, count, mean
 from twoaxis.studies.scale import Scale
-from twoaxis.studies.verdict import count, mean
 
 DRAWS, SEED = 20_000, 20260719
 # Bank estimates of each problem that are compared with direct optimisation, spread evenly over

@@ -1,15 +1,14 @@
-"""What is observed and with what noise: layouts and whitening.
+"""Layouts and noise: what is observed, and how it is whitened.
 
-Noise is Gaussian with a known covariance ``Sigma`` over the entries of the forward model's
-output. A layout takes its part of it, ``Sigma_L = L L^T``. In whitened coordinates,
-``L^{-1} v``, every layout has standard normal noise, and a misfit is a plain sum of squares.
-
-The checked input of one call: parameters, centre, forward models and layouts.
+A layout is a set of flat indices into the output of the forward model. Noise is Gaussian with a
+known covariance ``Sigma`` over the entries of that output; a layout takes its part of it,
+``Sigma_L = L L^T``. After whitening, ``L^{-1} v``, the noise of every layout is standard normal,
+and a misfit is a plain sum of squares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,18 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from twoaxis.errors import InputError, refuse_masked
-from twoaxis.forward import ForwardModel
-from twoaxis.parameters import Center, Parameter, Parameters
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-# The name of the summary's row over all layouts; no layout may have it.
+# Name of the row over all layouts in a summary; no layout may have it.
 ALL_LAYOUTS = "all layouts"
-# Relative asymmetry above which a covariance was surely meant to be something else.
-SYMMETRY_TOLERANCE = 1e-8
-# Whitened numbers beyond this, or below its inverse, are refused: squares and products of several
-# would leave the range of float64.
+# A covariance may be asymmetric by rounding, up to this share of its largest entry.
+SYMMETRY_RTOL = 1e-8
+# Whitened numbers beyond this, or below its inverse, are refused: products of several would leave
+# the range of float64.
 LARGEST_WHITE = 1e60
 
 
@@ -66,19 +63,19 @@ class Whitener:
 
 
 @dataclass(frozen=True)
-class Design:
-    """One layout, ready to be fitted.
+class WhitenedLayout:
+    """One layout with its noise, ready to be fitted.
 
     Attributes
     ----------
     name : str
     sites : array of int, shape (n,)
-        Flat indices into the forward model's output.
+        Flat indices into the output of the forward model.
     columns : array of int, shape (n,)
-        Where these sites stand among the entries that the forward model keeps.
+        Positions of these sites among the entries that the forward model keeps.
     white : Whitener
     base : array, shape (n,)
-        Whitened noise-free observations at the centre. Data are handled as whitened
+        Whitened noise-free observations at the center. Data are handled as whitened
         deviations from it, so that without noise they are exactly zero.
     """
 
@@ -89,7 +86,7 @@ class Design:
     base: FloatArray
 
     def row(self, values: FloatArray) -> FloatArray:
-        """Whitened deviations (n,) of observed values from the centre."""
+        """Return the whitened deviations (n,) of observed values from the center."""
         with np.errstate(over="ignore"):
             white = self.white(values)
         largest = float(np.abs(white).max())
@@ -104,7 +101,7 @@ class Design:
         return white - self.base
 
     def deviations(self, predictions: FloatArray) -> FloatArray:
-        """Whitened deviations from the centre of predictions (..., entries), as (..., n)."""
+        """Return the whitened deviations (..., n) of predictions (..., entries) from the center."""
         return self.white(predictions[..., self.columns]) - self.base
 
 
@@ -140,15 +137,15 @@ def _checked_layout(name: str, sites: ArrayLike, size: int) -> IndexArray:
     except ValueError:  # a ragged list
         array = np.empty(0)
     if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:
-        mend = (
+        fix = (
             f"turn the mask into indices with numpy.flatnonzero(layouts[{name!r}])"
             if array.dtype.kind == "b"
-            else "pass a non-empty, one-dimensional list of whole numbers"
+            else "pass a non-empty, one-dimensional list of integers"
         )
         raise InputError(
             f"layout {name!r} as flat indices into what forward returns",
             f"an array of {array.dtype} with shape {array.shape}",
-            mend,
+            fix,
         )
     outside = array[(array < 0) | (array >= size)]
     if outside.size:
@@ -168,7 +165,7 @@ def _checked_layout(name: str, sites: ArrayLike, size: int) -> IndexArray:
 
 
 def real_array(values: ArrayLike, name: str) -> FloatArray:
-    """Return real numbers as a float array, or say what came instead."""
+    """Return real numbers as a float array; anything else is an `InputError`."""
     refuse_masked(name, values)
     try:
         array = np.asarray(values)
@@ -207,7 +204,7 @@ class Noise:
 
 
 def checked_noise(noise: ArrayLike, shape: tuple[int, ...]) -> Noise:
-    """Read noise as one standard deviation, one an entry, or a covariance over entries."""
+    """Read noise as one standard deviation, one per entry, or a covariance over the entries."""
     size = int(np.prod(shape))
     array = real_array(noise, "noise")
     if not np.isfinite(array).all():
@@ -223,10 +220,10 @@ def checked_noise(noise: ArrayLike, shape: tuple[int, ...]) -> Noise:
         return Noise(deviations)
     if array.shape == (size, size):
         asymmetry = np.abs(array - array.T).max()
-        if asymmetry > SYMMETRY_TOLERANCE * np.abs(array).max():
+        if asymmetry > SYMMETRY_RTOL * np.abs(array).max():
             raise InputError(
                 "a symmetric noise covariance",
-                f"entries that differ from their mirror image by up to {asymmetry:.3g}",
+                f"entries that differ from their transpose by up to {asymmetry:.3g}",
                 "pass a covariance matrix, for instance (C + C.T) / 2",
             )
         return Noise(array)
@@ -238,98 +235,60 @@ def checked_noise(noise: ArrayLike, shape: tuple[int, ...]) -> Noise:
     )
 
 
-@dataclass(frozen=True)
-class Setup:
-    """The checked input of one call."""
-
-    parameters: dict[str, Parameter]
-    center: Center
-    model: ForwardModel
-    fit_model: ForwardModel
-    layouts: dict[str, NDArray[np.intp]]
-
-    @property
-    def q(self) -> FloatArray:
-        """Coordinates of the centre, shape (d,)."""
-        return self._coordinates(self.center.values)
-
-    @property
-    def start(self) -> FloatArray:
-        """Where the Gauss–Newton step starts: the delivered value, or else the centre."""
-        delivered = {name: p.delivered for name, p in self.parameters.items()}
-        known = {name: value for name, value in delivered.items() if value is not None}
-        return self._coordinates({**self.center.values, **known})
-
-    @property
-    def units(self) -> FloatArray:
-        """The step in each coordinate that stands for 100 percent, shape (d,)."""
-        return np.array([p.unit(self.center.values[n]) for n, p in self.parameters.items()])
-
-    @property
-    def bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper coordinate bounds, each of shape (d,)."""
-        return Parameters(self.parameters).coordinate_bounds
-
-    @property
-    def unit_noise(self) -> Noise:
-        """Independent noise of one, for fits that come before the noise is known."""
-        return Noise(np.ones(self.model.size))
-
-    def _coordinates(self, values: Mapping[str, float]) -> FloatArray:
-        return np.array([float(p.to_coordinate(values[n])) for n, p in self.parameters.items()])
-
-    def designs(self, noise: Noise) -> list[Design]:
-        """Return the layouts with their whiteners."""
-        entries = self.model.entries
-        designs = []
-        for name, sites in self.layouts.items():
-            columns = np.searchsorted(entries, sites)
-            white = noise.whitener(sites, name)
-            base = white(self.model.center_values[sites])
-            designs.append(Design(name, sites, columns, white, base))
-        return designs
-
-
-def prepare(
-    forward: Callable[..., Any],
-    fit_forward: Callable[..., Any] | None,
-    parameters: Mapping[str, Parameter],
-    layouts: Any,
-    at: Any,
-    vectorized: bool,
-) -> Setup:
-    """Check the input and try the forward models at the centre."""
-    checked = Parameters(parameters)
-    center = Parameters(checked).center(at)
-    model = ForwardModel(forward, checked, center.values, vectorized=vectorized)
-    sites = checked_layouts(layouts, model.size)
-    entries = np.unique(np.concatenate(list(sites.values())))
-    model.observe(entries)
-    if fit_forward is None:
-        return Setup(checked, center, model, model, sites)
-    other = ForwardModel(
-        fit_forward, checked, center.values, vectorized=vectorized, name="fit_forward"
-    )
-    if other.shape != model.shape:
-        raise InputError(
-            f"fit_forward to return the shape {model.shape} that forward returns",
-            f"the shape {other.shape}",
-            "interpolate its predictions to the entries of forward",
-        )
-    other.observe(entries)
-    return Setup(checked, center, model, other, sites)
-
-
-def checked_positions(coordinates: ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
-    """Where the entries of the output lie, shape (N, k)."""
+def checked_points(points: ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
+    """Return where the entries of the output lie, shape (N, k); by default, their indices."""
     size = int(np.prod(shape))
-    if coordinates is None:
+    if points is None:
         return np.column_stack(np.unravel_index(np.arange(size), shape or (1,))).astype(float)
-    positions = real_array(coordinates, "coordinates")
-    if positions.ndim != 2 or len(positions) != size or not np.isfinite(positions).all():
+    array = real_array(points, "points")
+    if array.ndim != 2 or len(array) != size or not np.isfinite(array).all():
         raise InputError(
-            f"coordinates as finite numbers of shape ({size}, k), a row for each entry",
-            f"the shape {positions.shape}",
-            "flatten the grid like forward's output, one column a coordinate",
+            f"points as finite numbers of shape ({size}, k), a row for each entry",
+            f"the shape {array.shape}",
+            "flatten the grid like the output of forward, one column per coordinate",
         )
-    return positions
+    return array
+
+
+def checked_data(
+    data: ArrayLike | Mapping[Any, ArrayLike],
+    layouts: Mapping[str, IndexArray],
+    shape: tuple[int, ...],
+) -> dict[str, FloatArray]:
+    """Return observed values by layout."""
+    if isinstance(data, Mapping):
+        named = {str(name): real_array(values, "data") for name, values in data.items()}
+        if set(named) != set(layouts):
+            raise InputError(
+                f"data for the layouts {', '.join(layouts)}",
+                f"data for {', '.join(named) or 'none'}",
+                "give one array for each layout, under the same name",
+            )
+    else:
+        array = real_array(data, "data")
+        one = next(iter(layouts.values()))
+        if array.shape == shape:
+            named = {name: array.ravel()[sites] for name, sites in layouts.items()}
+        elif len(layouts) == 1 and array.shape == one.shape:
+            named = {next(iter(layouts)): array}
+        else:
+            raise InputError(
+                f"data in the shape {shape} that forward returns, or one array for each layout",
+                f"the shape {array.shape}",
+                "pass a mapping from layout names to the values observed there",
+            )
+    for name, values in named.items():
+        if values.shape != layouts[name].shape:
+            raise InputError(
+                f"{len(layouts[name])} observed values for layout {name!r}",
+                f"the shape {values.shape}",
+                "list the values in the order of the indices of the layout",
+            )
+        bad = ~np.isfinite(values)
+        if bad.any():
+            raise InputError(
+                f"finite observations for layout {name!r}",
+                f"{bad.sum()} not finite, the first at position {np.flatnonzero(bad)[0]}",
+                "leave missing sites out of the layout",
+            )
+    return named
