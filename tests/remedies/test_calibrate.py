@@ -1,14 +1,20 @@
+"""Running a pipeline at every candidate: answers of all kinds, failures, unusable input."""
+
 import numpy as np
 import pytest
 
 import twoaxis as ta
-from twoaxis.remedies.calibration import calibrate, confidence_set
+from twoaxis.remedies import calibrate, confidence_set
 
 K = {"k": ta.Parameter(bounds=(1.0, 5.0))}
 
 
 def forward(k):
     return k * np.ones(4)
+
+
+def codes(found):
+    return [message.code for message in found.messages]
 
 
 def run(pipeline, model=forward, parameters=K, noise=0.3, **options):
@@ -26,7 +32,10 @@ def test_failures_are_counted_named_and_conservative():
     found = run(sometimes, replicas=99)
     assert found.failures > 10
     assert found.failures % 5 == 0  # the same seeds at every candidate
-    assert "runs of the pipeline failed and stand on both sides" in repr(found)
+    (message,) = found.messages
+    assert message.code == "calibration.failures"
+    assert message.numbers == {"failures": found.failures, "runs": 5 * 99}
+    assert message.text.split()[0] in repr(found)
     reasons = found.data["reason"].values
     assert {str(r) for r in reasons.ravel()} >= {
         "",
@@ -51,7 +60,8 @@ def test_a_run_that_says_it_did_not_finish_has_failed():
 
     found = run(pipeline)
     assert 0 < found.failures < 95
-    assert "diverged at step 12" in found.messages[0]
+    assert "diverged at step 12" in found.data["reason"].values
+    assert codes(found) == ["calibration.failures"]
 
 
 def test_every_kind_of_answer_is_read():
@@ -85,7 +95,7 @@ def test_a_batch_of_answers_may_be_of_any_library():
         list,
     ]
     for kind in kinds:
-        found = run(lambda values, _, kind=kind: kind(values.mean(axis=1)), vectorized=True)
+        found = run(lambda values, _, kind=kind: kind(values.mean(axis=1)), vectorized_pipeline=True)
         assert found.data["estimate"].values == pytest.approx(expected, rel=1e-6)
 
 
@@ -97,7 +107,7 @@ def test_a_delivered_zero_needs_a_scale():
 
 def test_a_negative_answer_is_a_failure_in_log_coordinates():
     found = run(lambda values, seed: values.mean() if seed % 2 else -1.0)
-    assert "k = -1 is not positive" in found.messages[0]
+    assert "k = -1 is not positive" in found.messages[0].text
 
 
 def test_parameters_that_cannot_be_simulated_are_left_out_by_name():
@@ -106,15 +116,16 @@ def test_parameters_that_cannot_be_simulated_are_left_out_by_name():
 
     found = run(lambda values, _: values.mean(), unstable, candidates=9)
     assert found.candidates[0] > 1.6
-    assert "2 candidates below 1.829 could not be simulated" not in found.messages[0]
-    assert "3 candidates below" in found.messages[0]
+    assert codes(found) == ["calibration.untested_below"]
+    assert found.messages[0].numbers == {"candidates": 3, "end": found.candidates[0]}
     assert found.retrainings == 6 * 19
     low = confidence_set(
         lambda values, _: values.mean(), unstable, K, 0.3, estimate=1.9, candidates=9,
         replicas=19, refine=2,
     )  # fmt: skip
     assert low.interval.open_low
-    assert any("could not be simulated" in line for line in low.messages)
+    assert "calibration.untested_below" in codes(low)
+    assert "set.open_low" in codes(low)
 
 
 def test_a_hole_between_candidates_counts_as_kept():
@@ -127,7 +138,8 @@ def test_a_hole_between_candidates_counts_as_kept():
     found = run(
         lambda values, _: values.mean(), holed, parameters, candidates=[1, 1.5, 2.2, 3, 4, 5]
     )
-    assert "1 candidates between others" in found.messages[0]
+    assert codes(found) == ["calibration.untested_between"]
+    assert found.messages[0].numbers == {"candidates": 1}
     assert found.confidence_set(estimate=4.5).contains(2.2)
     assert not found.confidence_set(estimate=4.5).contains(1.2)
     assert np.isnan(found.summary().loc[2.2, "sd_percent"])
@@ -147,7 +159,7 @@ def test_a_pipeline_that_fails_at_one_end_is_calibrated_at_the_others():
     high = found.candidates > 2.1
     same = found.data["estimate"].values[high] == whole.data["estimate"].values[high]
     assert same.all()
-    assert "FloatingPointError" in found.messages[0]
+    assert "FloatingPointError" in found.messages[0].text
 
 
 def test_the_order_of_the_calls_does_not_change_who_gets_which_answer():
@@ -161,7 +173,7 @@ def test_the_order_of_the_calls_does_not_change_who_gets_which_answer():
         return values.mean(axis=1) + 1e-3 * (seeds % 97)
 
     one = run(alone, noise=1e-3, candidates=9)
-    both = run(together, noise=1e-3, candidates=9, vectorized=True)
+    both = run(together, noise=1e-3, candidates=9, vectorized_pipeline=True)
     assert one.data["estimate"].values == pytest.approx(both.data["estimate"].values, abs=1e-12)
     # The first calls reach over all candidates.
     assert seen[:5] == pytest.approx(one.candidates[::2], abs=0.01)
@@ -182,14 +194,14 @@ def test_a_refinement_that_fails_everywhere_keeps_what_was_calibrated(vectorized
 
     found = confidence_set(
         pipeline, forward, K, 0.01, estimate=2.3, candidates=5, replicas=19, refine=1,
-        vectorized=vectorized, progress=False,
+        vectorized_pipeline=vectorized, progress=False,
     )  # fmt: skip
     assert found.contains(2.3)
     table = found.candidates
     assert (table.loc[table["round"] == 0, "failures"] == 0).all()
     assert (table.loc[table["round"] == 1, "failures"] == 19).all()
     assert (table["round"] == 1).sum() > 0
-    assert any("runs of the pipeline failed" in line for line in found.messages)
+    assert "calibration.failures" in codes(found)
 
 
 # ------------------------------------------------------------------ input that cannot be used
@@ -215,11 +227,11 @@ def test_bad_input_is_refused_before_the_pipeline_runs():
     refused("interval as two numbers", never, interval=(3, 2))
     refused("interval as two numbers", never, interval=3)
     refused("interval inside the bounds", never, interval=(0.5, 2))
-    refused("leave one of the two out", never, candidates=[1, 2, 3], interval=(1, 2))
-    refused("replicas as a whole number", never, replicas=1)
-    refused("an explicit seed", never, seed=None)
-    refused("an explicit seed", never, seed=-1)
-    refused("an explicit seed", never, seed=[])
+    refused("both an interval and the candidates", never, candidates=[1, 2, 3], interval=(1, 2))
+    refused("replicas as an integer", never, replicas=1)
+    refused("as the seed", never, seed=None)
+    refused("as the seed", never, seed=-1)
+    refused("as the seed", never, seed=[])
     refused("positive standard deviations", never, noise=0.0)
     refused("flat indices", never, layout=[True, False])
     refused("forward to work at the centre", never, model=lambda k: 1 / (k - k))
@@ -239,7 +251,7 @@ def test_bad_input_is_refused_before_the_pipeline_runs():
     for value in (-1.0, float("inf"), "2", True):
         with pytest.raises(ta.InputError, match="the estimate as a positive, finite number"):
             confidence_set(never, forward, K, 0.3, estimate=value)
-    with pytest.raises(ta.InputError, match="refine as a whole number"):
+    with pytest.raises(ta.InputError, match="refine as an integer"):
         confidence_set(never, forward, K, 0.3, estimate=2.0, refine=-1)
 
 
@@ -256,10 +268,10 @@ def test_a_pipeline_with_a_defect_is_named_at_once():
     refused("answers of the pipeline that give k", lambda *_: "2.0")
     refused("answers of the pipeline that give k", lambda *_: {"nu": 2.0})
     refused("answers of the pipeline that give k", lambda values, _: values)
-    refused("95 answers of a vectorised pipeline", lambda *_: [1.0] * 3, vectorized=True)
-    refused("got float", lambda *_: 1.0, vectorized=True)
-    refused("ZeroDivisionError", lambda *_: 1 / 0, vectorized=True)
-    refused("two candidates at least", model=lambda k: forward(k) * (1 if k == 5 else np.nan),
+    refused("95 answers of a vectorized pipeline", lambda *_: [1.0] * 3, vectorized_pipeline=True)
+    refused("got float", lambda *_: 1.0, vectorized_pipeline=True)
+    refused("ZeroDivisionError", lambda *_: 1 / 0, vectorized_pipeline=True)
+    refused("at least two candidates", model=lambda k: forward(k) * (1 if k == 5 else np.nan),
             parameters={"k": ta.Parameter(bounds=(1.0, 5.0), delivered=5.0)})  # fmt: skip
 
 
@@ -267,7 +279,7 @@ def test_a_pipeline_whose_answers_do_not_depend_on_the_data_is_refused():
     """Also where they depend on the seed, or where some runs fail."""
     same = "depend on the data, got the same answers at all 5 candidates, such as k = "
     refused(same + "2", lambda *_: 2.0)
-    refused(same + "2", lambda values, _: np.full(len(values), 2.0), vectorized=True)
+    refused(same + "2", lambda values, _: np.full(len(values), 2.0), vectorized_pipeline=True)
     refused(same, lambda _, seed: 1 + seed % 7)
     refused(same + "2", lambda values, _: np.nan if values.mean() > 4 else 2.0)
     refused(same + "5", lambda values, _: min(values.mean() + 100, 5.0))

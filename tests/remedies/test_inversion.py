@@ -1,3 +1,5 @@
+"""From rank bounds at candidates to intervals, corrected values and new candidates."""
+
 from itertools import pairwise
 
 import numpy as np
@@ -6,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twoaxis import Parameter
-from twoaxis.remedies.calibration.inversion import (
+from twoaxis.remedies.calibrate import candidate_grid
+from twoaxis.remedies.inversion import (
     SetInterval,
-    candidate_grid,
     correct,
     crossings,
     intervals,
@@ -49,7 +51,7 @@ def test_a_set_between_two_rejected_candidates_is_found():
     assert part == SetInterval(pytest.approx(0.4), pytest.approx(0.6), False, False)
 
 
-def test_a_candidate_without_a_test_is_kept_with_its_neighbourhood():
+def test_a_candidate_without_a_test_is_kept_with_its_neighborhood():
     q = np.array([0.0, 1.0, 2.0, 3.0])
     lower, upper = q - 0.1, q + 0.1
     lower[2], upper[2] = -np.inf, np.inf
@@ -82,14 +84,15 @@ def test_the_correction_inverts_the_median():
     q = np.linspace(0, 4, 9)
     found = correct(LINEAR, q, 1.5 * q + 1, 3.0, [SetInterval(0.0, 4.0)])
     assert found.value == pytest.approx(2 / 1.5)
-    assert found.status == "found"
+    assert found.message is None
 
 
-def test_no_crossing_is_told_in_words():
+def test_without_a_crossing_a_message_says_why():
     q = np.linspace(0, 4, 9)
     found = correct(LINEAR, q, q + 7, 3.0, [])
     assert found.value is None
-    assert "median answers go from 7 to 11" in found.status
+    assert found.message.code == "set.no_correction"
+    assert found.message.numbers == {"delivered": 3, "lowest_median": 7, "highest_median": 11}
 
 
 def test_crossings_in_one_part_are_noise_and_in_several_are_not():
@@ -97,12 +100,13 @@ def test_crossings_in_one_part_are_noise_and_in_several_are_not():
     curve = np.array([-1.0, 1.0, -1.0, 1.0, 2.0, 2.0])
     one = correct(LINEAR, q, curve, 0.0, [SetInterval(0.2, 2.5), SetInterval(3.0, 4.0)])
     assert one.value == 1.5
-    assert "3 times between 0.5 and 2.5; the middle one is given" in one.status
+    assert one.message.code == "set.several_crossings"
+    assert one.message.numbers == {"crossings": 3, "lowest": 0.5, "highest": 2.5}
     # Something of the set lies in each of the three pieces, but not in one interval.
     apart = correct(LINEAR, q, curve, 0.0, [SetInterval(0.4, 1.6), SetInterval(2.4, 2.6)])
     assert apart.value is None
     assert apart.crossings == (0.5, 1.5, 2.5)
-    assert "separate parts" in apart.status
+    assert apart.message.code == "set.ambiguous_correction"
 
 
 def test_of_an_even_number_of_crossings_none_is_the_middle_one():
@@ -111,7 +115,7 @@ def test_of_an_even_number_of_crossings_none_is_the_middle_one():
     found = correct(LINEAR, q, curve, 0.0, [SetInterval(0.0, 4.0)])
     assert found.crossings == (0.5, 2.5)
     assert found.value == 1.5
-    assert "the middle between the two inner ones is given" in found.status
+    assert found.message.code == "set.several_crossings"
 
 
 @settings(max_examples=300, deadline=None)

@@ -1,10 +1,12 @@
+"""Rank bounds, p-values and levels."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twoaxis.errors import InputError
-from twoaxis.remedies.calibration.ranks import (
+from twoaxis.remedies.inversion import (
     check_level,
     guaranteed_level,
     least_replicas,

@@ -1,4 +1,4 @@
-"""What remedies found, in the actions of an audit."""
+"""Computed remedies in the actions of an audit."""
 
 from html import unescape
 
@@ -66,9 +66,9 @@ def test_computed_remedies_join_the_actions_of_their_kind():
     assert audit.actions == list(before.values())  # the audit itself stays as it was
 
 
-def test_refits_at_many_points_are_told_by_their_mean_and_the_worst_one():
+def test_refits_at_many_points_are_given_by_their_mean_and_the_worst_one():
     rate = {"rate": ta.Parameter(truth=1.0, bounds=(0.2, 5.0))}
-    sites = ta.suggest_sites(decay, rate, 0.3, 20, at={"rate": (0.5, 2.0)}, points=5, cells=[2])
+    sites = ta.suggest_sites(decay, rate, 0.3, 20, at={"rate": (0.5, 2.0)}, design_points=5, cells=[2])
     verified = sites.verify(replicas=30, bank=41)
     (action,) = [
         each
@@ -81,7 +81,7 @@ def test_refits_at_many_points_are_told_by_their_mean_and_the_worst_one():
     assert found["rate: verified on average"] == pytest.approx(float(errors.mean()))
     assert found[f"rate: verified by refits at {worst:.4g}"] == float(errors.max())
     assert action.text.count("Refits at") == 1
-    assert f"{int(verified.inside.sum())} of 5 predictions lie inside" in action.text
+    assert f"{int(verified.inside.sum())} of 5 predictions" in action.text
 
 
 def test_each_remedy_has_a_paragraph_of_its_own(tmp_path):
@@ -108,8 +108,7 @@ def test_the_plan_is_on_the_page_and_in_the_file(tmp_path):
     assert numbers(action)["rate, frozen minimum"] == pytest.approx(1.0, abs=2e-3)
     page = plan.to_html(tmp_path / "audit.html").read_text(encoding="utf-8")
     assert "frozen minimum" in page
-    plan.to_netcdf(tmp_path / "audit.nc")
-    back = ta.load_audit(tmp_path / "audit.nc")
+    back = ta.load(plan.save(tmp_path / "audit.nc"))
     assert back.actions == plan.actions
     again = ta.remedy(back, ta.polish(frozen))
     assert again.actions == plan.actions  # a second time adds nothing
@@ -153,17 +152,17 @@ def test_simulations_and_sets_say_what_they_found():
     plan = ta.remedy(audit, found, kept)
     (action,) = plan.actions
     assert action.kind == "bias"
-    told = numbers(action)
-    assert told["bias of rate"] == found.bias["rate"] == pytest.approx(np.log(1.2), abs=0.03)
-    assert told["corrected rate"] == pytest.approx(1.0, abs=0.03)
-    assert told["bias-corrected"] == kept.corrected == pytest.approx(1.0, abs=0.03)
-    assert told["width of the set"] == kept.width_percent
+    found_numbers = numbers(action)
+    assert found_numbers["bias of rate"] == found.bias["rate"] == pytest.approx(np.log(1.2), abs=0.03)
+    assert found_numbers["corrected rate"] == pytest.approx(1.0, abs=0.03)
+    assert found_numbers["bias-corrected"] == kept.corrected == pytest.approx(1.0, abs=0.03)
+    assert found_numbers["width of the set"] == kept.width_percent
     assert f"{kept.retrainings} retrainings" in action.text
 
 
 def test_what_is_no_remedy_is_refused():
     audit = ta.audit(field(1.0, 1.0))
-    with pytest.raises(ta.InputError, match=r"what suggest_sites.*returned, got Score"):
+    with pytest.raises(ta.InputError, match=r"results of suggest_sites.*got Score"):
         ta.remedy(audit, ta.score(field(1.0, 1.0)))
     with pytest.raises(ta.InputError, match="an audit, got str"):
         ta.remedy("audit.nc")

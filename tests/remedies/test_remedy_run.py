@@ -7,8 +7,8 @@ import pytest
 
 import twoaxis as ta
 from twoaxis.problems import get_problem
-from twoaxis.remedies.simulated.result import SimulatedAudit
-from twoaxis.runs.other_view import rank_other_views
+from twoaxis.remedies import SimulatedAudit
+from twoaxis.remedies.other_views import rank_other_views
 
 LIMITS = ta.Tolerance(material=1.0, resolution=1.0, preference=1.0)
 
@@ -44,9 +44,9 @@ def test_a_pipeline_like_a_run_holds_what_the_run_held():
 
 def test_without_a_truth_sites_are_made_for_what_the_data_leave_open(run):
     audit = ta.audit_run(run, truth=False, replicas=10, tolerance=LIMITS, progress=False)
-    plan = ta.remedy_run(run, audit, sites=20, verify=0, progress=False)
-    wanted = {action.kind for action in audit.actions}
-    assert wanted <= {action.kind for action in plan.actions}
+    plan = ta.remedy(audit, run=run, count=20, verify=0, progress=False)
+    kinds = {action.kind for action in audit.actions}
+    assert kinds <= {action.kind for action in plan.actions}
     text = " ".join(action.text for action in plan.actions).lower()
     assert "error" not in text
     assert "truth" not in text
@@ -56,13 +56,13 @@ def test_an_audit_of_another_run_or_view_is_refused(run):
     other = ta.train("burgers", datasets=8, seeds=1, steps=8, residual_points=60, progress=False)[0]
     audit = ta.audit_run(run, replicas=5, tolerance=LIMITS, progress=False)
     with pytest.raises(ta.InputError, match="an audit of this run"):
-        ta.remedy_run(other, audit, progress=False)
+        ta.remedy(audit, run=other, progress=False)
     patch = ta.views.Patch(cells=2)
     audit = ta.audit_run(run, view=patch, replicas=5, tolerance=LIMITS, progress=False)
     with pytest.raises(ta.InputError, match="the view of the audit"):
-        ta.remedy_run(run, audit, progress=False)
+        ta.remedy(audit, run=run, progress=False)
     with pytest.raises(ta.InputError, match="a run that"):
-        ta.remedy_run(run.frozen, audit)
+        ta.remedy(audit, run=run.frozen)
 
 
 # ------------------------------------------------------------------ another view
@@ -88,7 +88,7 @@ def simulated(run):
     known = {name: replace(p, truth=None) for name, p in run.frozen.parameters.items()}
     return ta.simulated_audit(
         pipeline, pipeline.forward, known, pipeline.noise, replicas=3, seed=7,
-        vectorized_forward=True, progress=False,
+        vectorized=True, progress=False,
     )  # fmt: skip
 
 
@@ -110,8 +110,8 @@ def test_views_are_ranked_on_the_simulated_fields(run, simulated):
 
 
 def test_the_best_of_the_other_views_is_trained_on_the_same_data(run, audit, tmp_path):
-    plan = ta.remedy_run(
-        run, audit, verify=0, simulate=3, retrain=True, seed=7, store=tmp_path, progress=False
+    plan = ta.remedy(
+        audit, run=run, verify=0, simulate=3, retrain=True, seed=7, store=tmp_path, progress=False
     )
     text = " ".join(action.text for action in plan.actions)
     kept = ta.load_runs(tmp_path)
@@ -191,4 +191,4 @@ def test_without_a_field_nothing_is_ranked(run, audit, simulated):
 
 def test_retraining_without_simulations_is_refused(run, audit):
     with pytest.raises(ta.InputError, match="simulated datasets"):
-        ta.remedy_run(run, audit, retrain=True, progress=False)
+        ta.remedy(audit, run=run, retrain=True, progress=False)

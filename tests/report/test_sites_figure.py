@@ -25,7 +25,7 @@ def texts(ax):
 
 def test_one_coordinate_is_a_line_and_the_curve_the_prediction():
     found = suggest_sites(
-        lambda rate: np.exp(-rate * T), RATE, 0.1, 4, present=[5, 9], coordinates={"t": T}
+        lambda rate: np.exp(-rate * T), RATE, 0.1, 4, present=[5, 9], points={"t": T}
     )
     left, right = found.plot()
     line = left.get_lines()[0]
@@ -46,14 +46,14 @@ def field(rate):
 def test_a_grid_is_a_map_that_keeps_its_ridge(turned):
     t, x = np.meshgrid(T, np.linspace(0, 1, 1000), indexing="ij")
     coordinates = {"t": t, "x": x} if turned else {"x": x, "t": t}
-    found = suggest_sites(field, RATE, 0.1, 50, coordinates=coordinates)
+    found = suggest_sites(field, RATE, 0.1, 50, points=coordinates)
     left, _ = found.plot()
     mesh = next(c for c in left.collections if hasattr(c, "get_coordinates"))
     assert float(mesh.get_array().max()) == pytest.approx(float(found.data["worth_percent"].max()))
     assert max(mesh.get_array().shape) <= 500
     assert (left.get_xlabel(), left.get_ylabel()) == tuple(coordinates)
     marks = left.get_lines()[0]
-    np.testing.assert_allclose(marks.get_xdata(), found.coordinates[:, 0])
+    np.testing.assert_allclose(marks.get_xdata(), found.points[:, 0])
     left.get_figure().canvas.draw()
 
 
@@ -61,7 +61,7 @@ def test_scattered_sites_and_several_points_are_drawn():
     place = np.random.default_rng(0).random((80, 2))
     found = suggest_sites(
         lambda rate: np.exp(-rate * place[:, 0]) * (1 + place[:, 1]),
-        RATE, 0.1, 3, at={"rate": (0.5, 2)}, points=4, coordinates=place,
+        RATE, 0.1, 3, at={"rate": (0.5, 2)}, design_points=4, points=place,
         forbidden=lambda p: p[:, 1] > 0.9,
     )  # fmt: skip
     axes = plt.subplots(1, 2)[1]

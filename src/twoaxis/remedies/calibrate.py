@@ -47,7 +47,7 @@ from twoaxis.remedies.simulator import (
     noise_draws,
     pipeline_seeds,
 )
-from twoaxis.resolution.design import real_array
+from twoaxis.resolution.layouts import real_array
 from twoaxis.result import (
     MESSAGE_LAYOUT,
     PARAMETER_LAYOUT,

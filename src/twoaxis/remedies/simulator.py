@@ -18,7 +18,7 @@ from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel
 from twoaxis.observations import standard_noise
 from twoaxis.parameters import Parameters
-from twoaxis.resolution.design import checked_layouts, checked_noise, real_array
+from twoaxis.resolution.layouts import checked_layouts, checked_noise, real_array
 from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]

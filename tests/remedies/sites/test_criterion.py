@@ -70,7 +70,7 @@ def test_the_mean_error_is_the_fisher_figure_of_resolve():
         "b": ta.Parameter(truth=-0.4, bounds=(-2.0, 2.0), coordinate="linear", scale=0.5),
     }
     found = ta.resolve(lambda a, b: a * x + b * x**2, parameters, 0.1, replicas=2, validate=0)
-    slopes = np.column_stack([1.3 * x, 0.5 * x**2]) / 0.1  # steps of 100 percent
+    slopes = np.column_stack([1.3 * x, 0.5 * x**2]) / 0.1  # steps of 100%
     np.testing.assert_allclose(
         mean_error_percent(slopes.T @ slopes), found.fisher_error_percent[:, 0], rtol=1e-6
     )

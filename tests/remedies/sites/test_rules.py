@@ -24,15 +24,15 @@ def suggest(k=6, **options):
 
 
 def test_spacing_is_kept_in_the_given_coordinates():
-    free = pdist(suggest(coordinates=PLACE).coordinates.values)
+    free = pdist(suggest(points=PLACE).points.values)
     assert free.min() < 0.3
-    assert pdist(suggest(coordinates=PLACE, spacing=0.4).coordinates.values).min() >= 0.4 - 1e-9
+    assert pdist(suggest(points=PLACE, spacing=0.4).points.values).min() >= 0.4 - 1e-9
 
 
 def test_each_coordinate_may_have_a_spacing_of_its_own():
-    chosen = suggest(coordinates=PLACE, spacing=[0.1, 0.5]).coordinates.values
+    chosen = suggest(points=PLACE, spacing=[0.1, 0.5]).points.values
     assert pdist(chosen / [0.1, 0.5]).min() >= 1 - 1e-9
-    columns = suggest(4, coordinates=PLACE, spacing=[0.15, np.inf]).coordinates.values[:, 0]
+    columns = suggest(4, points=PLACE, spacing=[0.15, np.inf]).points.values[:, 0]
     assert np.diff(np.sort(columns)).min() >= 0.15 - 1e-9
 
 
@@ -43,7 +43,7 @@ def test_sites_exactly_one_spacing_apart_are_far_enough():
         {"a": ta.Parameter(truth=1.0, bounds=(0.1, 9))},
         0.1,
         4,
-        coordinates=t[:, None],
+        points=t[:, None],
         spacing=0.2,
     )
     assert np.diff(np.sort(found.sites)).tolist() == [2, 2, 2]
@@ -55,10 +55,10 @@ def test_a_cell_holds_one_site():
 
 
 def test_cells_and_spacing_hold_together():
-    found = suggest(5, cells=(6, 4), coordinates=PLACE, spacing=0.5)
+    found = suggest(5, cells=(6, 4), points=PLACE, spacing=0.5)
     rows, columns = np.unravel_index(found.sites, (12, 16))
     assert len(set(zip(rows // 6, columns // 4, strict=True))) == 5
-    assert pdist(found.coordinates.values).min() >= 0.5 - 1e-9
+    assert pdist(found.points.values).min() >= 0.5 - 1e-9
 
 
 def test_present_sites_keep_new_ones_away():
@@ -68,7 +68,7 @@ def test_present_sites_keep_new_ones_away():
     beside = suggest(3, present=free.sites, cells=(4, 4))
     rows, columns = np.unravel_index(beside.sites, (12, 16))
     assert not ((rows // 4 == row // 4) & (columns // 4 == column // 4)).any()
-    apart = suggest(3, present=free.sites, coordinates=PLACE, spacing=0.5)
+    apart = suggest(3, present=free.sites, points=PLACE, spacing=0.5)
     place = np.column_stack([X, Y])[apart.layout]
     assert pdist(place).min() >= 0.5 - 1e-9
 
@@ -83,7 +83,7 @@ def test_forbidden_sites_are_never_chosen(form):
         "function": lambda place: place[:, 1] > 1,
     }[form]
     assert (Y[suggest().sites] > 1).any()
-    assert (Y[suggest(coordinates=PLACE, forbidden=given).sites] <= 1).all()
+    assert (Y[suggest(points=PLACE, forbidden=given).sites] <= 1).all()
 
 
 def test_nothing_forbidden_is_allowed():
@@ -122,10 +122,10 @@ def test_what_is_not_predicted_cannot_be_observed():
         ({"present": np.arange(189)}, "room for 3"),
         ({"present": [3, 3]}, "each index"),
         ({"present": [-1]}, "from 0 to 191"),
-        ({"coordinates": np.zeros((5, 2))}, "a row for each entry"),
-        ({"coordinates": {"x": np.zeros(5)}}, "in the shape"),
-        ({"coordinates": {}}, "at least one coordinate"),
-        ({"coordinates": {"x": np.full(192, np.nan)}}, "finite"),
+        ({"points": np.zeros((5, 2))}, "a row for each entry"),
+        ({"points": {"x": np.zeros(5)}}, "in the shape"),
+        ({"points": {}}, "at least one coordinate"),
+        ({"points": {"x": np.full(192, np.nan)}}, "finite"),
     ],
 )
 def test_rules_that_make_no_sense_are_refused(options, words):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
-from twoaxis.remedies.sites.suggest import suggest_sites, suggest_sites_for_problem
+from twoaxis.remedies.sites.suggest import suggest_sites
 
 T = np.linspace(0, 5, 51)
 RATE = {"rate": ta.Parameter(truth=1.0, delivered=0.5, bounds=(0.1, 10))}
@@ -99,20 +99,20 @@ def test_efficiency_is_the_share_of_the_best_information_at_each_point():
     assert suggest_sites(decay, RATE, 0.01, 2).efficiency().values.tolist() == [1.0]
 
 
-def test_a_vectorised_model_gives_the_same_sites():
+def test_a_vectorized_model_gives_the_same_sites():
     many = suggest_sites(lambda rate: np.exp(-rate[:, None] * T), RATE, 0.1, 5, vectorized=True)
     assert many.sites.tolist() == suggest_sites(decay, RATE, 0.1, 5).sites.tolist()
 
 
 def test_a_table_and_a_headline():
-    found = suggest_sites(decay, RATE, 0.1, 2, present=[3], coordinates={"t": T})
+    found = suggest_sites(decay, RATE, 0.1, 2, present=[3], points={"t": T})
     assert found.summary().columns.tolist() == [
         "observations", "before", "predicted", "sd", "at_random",
     ]  # fmt: skip
     text = repr(found)
     assert text.startswith("2 new site(s) beside 1, made for the truth rate = 1")
     assert "sites (t): " in text
-    wide = suggest_sites(decay, RATE, 0.1, 2, at={"rate": (0.5, 2.0)}, points=5)
+    wide = suggest_sites(decay, RATE, 0.1, 2, at={"rate": (0.5, 2.0)}, design_points=5)
     assert "average over 5 points, rate = 0.5743 to 1.741" in repr(wide)
     assert wide.summary().loc["rate", "worst"] == pytest.approx(float(wide.predicted[:, -1].max()))
 
@@ -123,8 +123,8 @@ def test_a_jump_in_the_model_is_said_aloud():
 
 
 def test_darcy_has_two_parameters_and_a_better_layout_than_the_published():
-    published = suggest_sites_for_problem("darcy", 1, present=8).predicted[:, 0]
-    found = suggest_sites_for_problem("darcy", cells=(2, 2))
+    published = suggest_sites("darcy", 1, present=8).predicted[:, 0]
+    found = suggest_sites("darcy", cells=(2, 2))
     assert len(found.sites) == int(published["observations"])
     assert (found.predicted[:, -1].values < 0.8 * published.values).all()
 
@@ -132,11 +132,11 @@ def test_darcy_has_two_parameters_and_a_better_layout_than_the_published():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"k": 0}, "k as a whole number"),
-        ({"k": 2.0}, "k as a whole number"),
-        ({"k": True}, "k as a whole number"),
-        ({"k": 52}, "room for 51"),
-        ({"points": 0}, "points as a whole number"),
+        ({"count": 0}, "count as an integer"),
+        ({"count": 2.0}, "count as an integer"),
+        ({"count": True}, "count as an integer"),
+        ({"count": 52}, "room for 51"),
+        ({"design_points": 0}, "design_points as an integer"),
         ({"noise": np.eye(51)}, "independent noise"),
         ({"noise": 0.0}, "positive"),
         ({"noise": -1.0}, "positive"),
@@ -153,7 +153,7 @@ def test_darcy_has_two_parameters_and_a_better_layout_than_the_published():
     ],
 )
 def test_bad_input_is_refused(changes, words):
-    call = {"forward": decay, "parameters": RATE, "noise": 0.1, "k": 2, **changes}
+    call = {"forward": decay, "parameters": RATE, "noise": 0.1, "count": 2, **changes}
     with pytest.raises(ta.InputError, match=words):
         suggest_sites(**call)
 
@@ -165,14 +165,14 @@ def test_a_value_at_which_the_model_fails_is_named():
         return decay(rate)
 
     with pytest.raises(ta.InputError, match=r"around rate=0\.2.*too slow"):
-        suggest_sites(fragile, RATE, 0.1, 2, at={"rate": (0.2, 2.0)}, points=9)
+        suggest_sites(fragile, RATE, 0.1, 2, at={"rate": (0.2, 2.0)}, design_points=9)
 
 
 def test_several_points_that_see_nothing_more_still_give_sites():
     long = np.linspace(0, 50, 500)
     found = suggest_sites(
         lambda rate: np.exp(-rate * long), {"rate": ta.Parameter(bounds=(0.2, 5))}, 0.05, 20,
-        at={"rate": (0.5, 2)}, coordinates={"t": long}, spacing=2.4,
+        at={"rate": (0.5, 2)}, points={"t": long}, spacing=2.4,
     )  # fmt: skip
     assert found.sites.size == 20
     assert np.diff(np.sort(long[found.sites])).min() >= 2.4

@@ -200,12 +200,12 @@ class SuggestedSites(Result[xr.Dataset]):
         return np.concatenate([self.data["present"].values.astype(np.intp), self.sites])
 
     @property
-    def coordinates(self) -> xr.DataArray:
+    def points(self) -> xr.DataArray:
         """Where the new sites lie, (site, axis)."""
         return self.data["site_position"]
 
     @property
-    def points(self) -> pd.DataFrame:
+    def design_points(self) -> pd.DataFrame:
         """The parameter values that the layout is made for, one row each."""
         return pd.DataFrame(self.data["value"].values, columns=self.parameters.names)
 
@@ -335,12 +335,11 @@ class SuggestedSites(Result[xr.Dataset]):
                 Number(
                     f"{name}: predicted with {count} observations", float(row["predicted"]), "%"
                 ),
-                Number(f"{name}: predicted at average sites", row["at_random"], "%"),
+                Number(f"{name}: predicted at average sites", float(row["at_random"]), "%"),
             ]
         axes = ", ".join(map(str, self.data["axis"].values))
         first = "; ".join(
-            ", ".join(f"{value:.4g}" for value in site)
-            for site in self.coordinates.values[:NAMED_SITES]
+            ", ".join(f"{value:.4g}" for value in site) for site in self.points.values[:NAMED_SITES]
         )
         sentences.append(f"The first of them are at ({axes}) = {first}.")
         title = f"Observe at {len(self.sites)} suggested sites"
@@ -349,7 +348,7 @@ class SuggestedSites(Result[xr.Dataset]):
 
     def __repr__(self) -> str:
         table = self.summary().to_string(float_format=lambda v: f"{v:.3g}")
-        first = self.coordinates.values[:SHOWN_SITES]
+        first = self.points.values[:SHOWN_SITES]
         names = ", ".join(map(str, self.data["axis"].values))
         listed = "; ".join(", ".join(f"{v:.4g}" for v in row) for row in first)
         more = len(self.sites) - len(first)
@@ -359,7 +358,7 @@ class SuggestedSites(Result[xr.Dataset]):
     def _headline(self) -> str:
         count, before = len(self.sites), self.data.sizes["present_site"]
         what = f"{count} new site(s)" + (f" beside {before}" if before else "")
-        low, high = self.points.min(), self.points.max()
+        low, high = self.design_points.min(), self.design_points.max()
         ends = ", ".join(
             f"{n} = {low[n]:.4g}" + (f" to {high[n]:.4g}" if high[n] > low[n] else "")
             for n in self.parameters
@@ -368,7 +367,7 @@ class SuggestedSites(Result[xr.Dataset]):
             "truth": f"the truth {ends}",
             "delivered": f"the delivered {ends}",
             "point": ends,
-        }.get(self.data.attrs["kind"], f"the average over {len(self.points)} points, {ends}")
+        }.get(self.data.attrs["kind"], f"the average over {len(self.design_points)} points, {ends}")
         noun = "error" if self.data.attrs["kind"] == "truth" else "deviation"
         return f"{what}, made for {made_for}; mean {noun} in percent, to first order"
 
@@ -449,7 +448,7 @@ class Verification:
                     f"{worst['value']:.4g}; {int(rows['inside'].sum())} of {len(rows)} predictions "
                     "lie inside."
                 )
-                numbers.append(Number(f"{name}: verified on average", rows["verified"].mean(), "%"))
+                numbers.append(Number(f"{name}: verified on average", float(rows["verified"].mean()), "%"))
             label = f"{name}: verified by refits at {worst['value']:.4g}"
             numbers.append(Number(label, float(worst["verified"]), "%"))
         return [Action("observations", "Verify the sites", " ".join(sentences), "", tuple(numbers))]
@@ -509,7 +508,7 @@ def verify_layout(
             {"suggested": np.arange(len(layout))},
             replicas=replicas,
             at=where,
-            coordinates=live.positions[layout],
+            points=live.positions[layout],
             vectorized=True,
             level=level,
             **options,
@@ -523,8 +522,8 @@ def verify_layout(
     def per_point(variable: str) -> Any:
         return np.array([one.data[variable].values.reshape(len(names), -1) for one in found])
 
-    predicted = per_point("fisher_error_percent").mean(axis=2)
-    verified = per_point("error_percent").mean(axis=2)
+    predicted = per_point("fisher_deviation_percent").mean(axis=2)
+    verified = per_point("deviation_percent").mean(axis=2)
     both = ("point", "parameter")
     data = xr.Dataset(
         {

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
 from twoaxis.errors import InputError, refuse_masked
-from twoaxis.resolution.design import checked_positions, real_array
+from twoaxis.resolution.layouts import checked_points, real_array
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -118,26 +118,26 @@ def checked_rules(
 
 
 def named_positions(
-    coordinates: ArrayLike | Mapping[str, ArrayLike] | None, shape: tuple[int, ...]
+    points: ArrayLike | Mapping[str, ArrayLike] | None, shape: tuple[int, ...]
 ) -> tuple[list[str], FloatArray]:
     """Return names and values of the coordinates of all entries, (N, k)."""
-    if not isinstance(coordinates, Mapping):
-        positions = checked_positions(coordinates, shape)
-        word = "index " if coordinates is None else "x"
+    if not isinstance(points, Mapping):
+        positions = checked_points(points, shape)
+        word = "index " if points is None else "x"
         return [f"{word}{j}" for j in range(positions.shape[1])], positions
     columns = []
-    for name, values in coordinates.items():
-        array = real_array(values, f"coordinates[{name!r}]")
+    for name, values in points.items():
+        array = real_array(values, f"points[{name!r}]")
         if array.shape not in (shape, (int(np.prod(shape)),)):
             raise InputError(
-                f"coordinates[{name!r}] in the shape {shape} of forward's output",
+                f"points[{name!r}] in the shape {shape} of forward's output",
                 f"the shape {array.shape}",
                 "give one value for each entry, for instance with numpy.meshgrid or broadcast_to",
             )
         columns.append(array.ravel())
     if not columns:
-        raise InputError("at least one coordinate", "an empty mapping", "leave coordinates out")
-    return [str(name) for name in coordinates], checked_positions(np.column_stack(columns), shape)
+        raise InputError("at least one coordinate", "an empty mapping", "leave points out")
+    return [str(name) for name in points], checked_points(np.column_stack(columns), shape)
 
 
 def allowed_entries(

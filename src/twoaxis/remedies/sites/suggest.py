@@ -45,9 +45,8 @@ from twoaxis.remedies.sites.search import (
     packed,
     unpacked,
 )
-from twoaxis.resolution.design import checked_layouts, checked_noise
-from twoaxis.resolution.fisher import sensitivities
-from twoaxis.resolution.messages import DERIVATIVE_ACCURACY
+from twoaxis.resolution.fisher import DERIVATIVE_ACCURACY, sensitivities
+from twoaxis.resolution.layouts import checked_layouts, checked_noise
 from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]
@@ -70,12 +69,12 @@ def suggest_sites(
     count: int | None = None,
     *,
     at: At = None,
-    coordinates: ArrayLike | Mapping[str, ArrayLike] | None = None,
+    points: ArrayLike | Mapping[str, ArrayLike] | None = None,
     present: int | ArrayLike | None = None,
     spacing: ArrayLike | None = None,
     cells: Sequence[int] | None = None,
     forbidden: ArrayLike | Callable[[FloatArray], ArrayLike] | None = None,
-    points: int = 15,
+    design_points: int = 15,
     vectorized: bool = False,
     progress: bool = True,
 ) -> SuggestedSites:
@@ -100,14 +99,14 @@ def suggest_sites(
         ``{"nu": (0.005, 0.02)}`` an interval, such as a likelihood-profile set, and a list of
         mappings several candidates; the layout is then good on average over them. By default
         the truth where it is known, else the delivered value.
-    coordinates : array, shape (N, c), or mapping of str to array, optional
+    points : array, shape (N, c), or mapping of str to array, optional
         Where each of the N entries lies; a mapping also names the coordinates. By default the
         indices of the output.
     present : array of int, optional
         Flat indices of present observations, or, for a built-in problem, the seed of a published
         layout. Without it, the new sites are the complete layout.
     spacing : float or sequence of float, optional
-        Least distance between two sites in `coordinates`, or one length for each of them:
+        Least distance between two sites in `points`, or one length for each of them:
         ``sum_j ((a_j - b_j) / s_j)^2 >= 1``. An infinite one leaves its coordinate out.
     cells : sequence of int, optional
         Shape of a cell, in entries along each axis of the output (for the built-in problems time
@@ -115,7 +114,7 @@ def suggest_sites(
     forbidden : array or callable, optional
         What must not be observed: a mask in the shape of the output, flat indices, or a function
         from coordinates (N, c) to N booleans.
-    points : int
+    design_points : int
         Number of design points in an interval.
     vectorized : bool
         Whether `forward` takes vectors of parameters and returns predictions with a leading axis.
@@ -133,9 +132,9 @@ def suggest_sites(
     >>> found = ta.suggest_sites(
     ...     forward=lambda rate: np.exp(-rate * t),
     ...     parameters={"rate": ta.Parameter(truth=1.0, bounds=(0.2, 5.0))},
-    ...     noise=0.05, count=3, coordinates={"t": t}, spacing=0.2,
+    ...     noise=0.05, count=3, points={"t": t}, spacing=0.2,
     ... )
-    >>> sorted(found.coordinates.sel(axis="t").values.round(1).tolist())
+    >>> sorted(found.points.sel(axis="t").values.round(1).tolist())
     [0.8, 1.0, 1.2]
     >>> found = ta.suggest_sites("darcy", 20, cells=(4, 4))
     >>> found.predicted.sel(observations=20).values.round(1).tolist()
@@ -159,13 +158,13 @@ def suggest_sites(
         parameters = problem.parameters if parameters is None else parameters
         noise = noise_scale(problem) if noise is None else noise
         count = problem.observed.sites if count is None else count
-        if coordinates is None:
-            coordinates = dict(zip(problem.domain, solver.points(every).T, strict=True))
+        if points is None:
+            points = dict(zip(problem.domain, solver.points(every).T, strict=True))
         if is_whole(present):
             present = layout(problem, int(present))
     request = checked_request(
-        forward, parameters, noise, count, at, coordinates, present, spacing, cells, forbidden,
-        points, vectorized,
+        forward, parameters, noise, count, at, points, present, spacing, cells, forbidden,
+        design_points, vectorized,
     )  # fmt: skip
     return _search(request, int(count), at_sites or remembering(request.model), progress)
 
@@ -265,7 +264,7 @@ class DesignPoints:
     units: FloatArray
 
 
-def design_points(parameters: Parameters, at: Any, count: int) -> DesignPoints:
+def points_for(parameters: Parameters, at: Any, count: int) -> DesignPoints:
     """Read `at` as one point, several candidates or an interval of `count` points."""
     if isinstance(at, Sequence) and not isinstance(at, str):
         if not at or not all(isinstance(one, Mapping) for one in at):
@@ -375,19 +374,19 @@ def checked_request(
     noise: Any,
     count: Any,
     at: At,
-    coordinates: Any,
+    points: Any,
     present: Any,
     spacing: Any,
     cells: Any,
     forbidden: Any,
-    points: int,
+    design_points: int,
     vectorized: bool,
 ) -> Request:
     """Check the arguments of `twoaxis.suggest_sites`."""
     check_count("count", count, 1)
-    check_count("points", points, 1)
+    check_count("design_points", design_points, 1)
     checked = Parameters(parameters)
-    where = design_points(checked, at, points)
+    where = points_for(checked, at, design_points)
     middle = where.values[len(where.values) // 2]
     model = ForwardModel(forward, checked, middle, vectorized=vectorized)
     deviations = checked_noise(noise, model.shape).array
@@ -398,7 +397,7 @@ def checked_request(
             "pass its standard deviations, numpy.sqrt(numpy.diag(noise)); sites that share noise "
             "are not handled",
         )
-    names, positions = named_positions(coordinates, model.shape)
+    names, positions = named_positions(points, model.shape)
     now = np.empty(0, dtype=np.intp)
     if present is not None and np.size(present):
         now = checked_layouts({"present": present}, model.size)["present"]
@@ -430,7 +429,7 @@ def _check_memory(points: int, d: int, candidates: int) -> None:
         raise InputError(
             f"sensitivities that fit in {PRODUCTS_LIMIT:g} GB of memory",
             f"{candidates} candidates at {points} points, {gigabytes:.3g} GB",
-            "forbid candidates, or ask for fewer points",
+            "forbid candidates, or pass fewer design_points",
         )
 
 
