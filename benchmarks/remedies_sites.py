@@ -173,7 +173,7 @@ def unknown_truth(case: Case, say: Text, published: tuple[int, ...]) -> None:
         delivered = off * case.truth
         say(f"  delivered {delivered:g}, {100 * (off - 1):+.0f}% off:")
         judge(case, say, "  made for the delivered value alone", {case.name: delivered})
-        near = ta.resolve_problem(
+        near = ta.resolve(
             case.problem,
             layouts=published,
             replicas=1,
@@ -194,7 +194,7 @@ def unknown_truth(case: Case, say: Text, published: tuple[int, ...]) -> None:
     ratios = []
     for seed in published:
         data = {seed: published_dataset(case.problem, seed).values}
-        fitted = ta.resolve_problem(
+        fitted = ta.resolve(
             case.problem, layouts=[seed], replicas=1, data=data, validate=0, progress=False
         )
         row = fitted.data_summary().iloc[0]

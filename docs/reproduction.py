@@ -24,8 +24,8 @@ from twoaxis.studies.page import (
     counted,
     duration,
     headline,
+    in_words,
     shown_blocks,
-    told,
 )
 from twoaxis.studies.reproduce import stored_records
 
@@ -78,7 +78,7 @@ def counts(blocks: Mapping[str, Shown]) -> str:
     ]
     last = ["all", "", *(str(count or "") for count in total.values())]
     return paragraphs(
-        f"{sum(total.values())} figures in {len(blocks)} blocks: {told(total)}.",
+        f"{sum(total.values())} figures in {len(blocks)} blocks: {in_words(total)}.",
         table(["block", "initialisations", *VERDICTS], "lr" + "r" * len(VERDICTS), [*rows, last]),
         "```{toctree}\n:hidden:\n\n"
         + "\n".join(f"reproduction/{name}" for name in blocks)
@@ -115,12 +115,12 @@ def pictures(drawn: Mapping[str, Any], way: str) -> str:
         panels = drawing.panels
         letters = [f"({letter}) " for letter in "abcdefgh"] if len(panels) > 1 else [""]
         lettered = list(zip(letters, panels, strict=False))
-        told_as = " ".join(f"{letter}{panel.alt}" for letter, panel in lettered)
+        spoken = " ".join(f"{letter}{panel.alt}" for letter, panel in lettered)
         parts += [
             f"### {escaped(drawing.title)}",
             f"```{{figure}} {way}/figures/{name}.png\n"
             # As JSON, which YAML takes as it stands.
-            f":alt: {json.dumps(told_as, ensure_ascii=False)}\n"
+            f":alt: {json.dumps(spoken, ensure_ascii=False)}\n"
             f":width: {'100%' if len(panels) > 1 else '55%'}\n\n"
             + " ".join(escaped(f"{letter}{p.caption} {p.reading}") for letter, p in lettered)
             + "\n```",

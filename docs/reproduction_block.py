@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from myst import bullets, code, compact, escaped, many, numbered, paragraphs, sentence, table, value
 
-from twoaxis.studies.page import Shown, ShownFigure, told
+from twoaxis.studies.page import Shown, ShownFigure, in_words
 from twoaxis.studies.verdict import LEVEL, Verdict
 
 UNREASONED = "No reason is known."
@@ -31,7 +31,7 @@ def page(name: str, block: Shown, way: str) -> str:
     parts = [
         f"# {escaped(block.title)}",
         escaped(block.claim),
-        f"`twoaxis reproduce {name}`. {size}. {sentence(told(block.counts))} "
+        f"`twoaxis reproduce {name}`. {size}. {sentence(in_words(block.counts))} "
         f"[How it is done](../reference/studies.md#{name}).",
     ]
     if block.notes:

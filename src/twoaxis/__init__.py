@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from twoaxis.adapters import from_jinns as from_jinns
     from twoaxis.adapters import from_pina as from_pina
     from twoaxis.adapters import from_torch as from_torch
-    from twoaxis.adapters import torch_objective as torch_objective
+    from twoaxis.adapters import objective as objective
     from twoaxis.diagnosis import Audit as Audit
     from twoaxis.diagnosis import Comparison as Comparison
     from twoaxis.diagnosis import Route as Route
@@ -81,7 +81,6 @@ if TYPE_CHECKING:
     from twoaxis.training import load_runs as load_runs
     from twoaxis.training import methods as methods
     from twoaxis.training import train as train
-    from twoaxis.training.objective import run_objective as run_objective
 
 # Where each public name lives. Names are looked up when they are first used, so that importing
 # the library is cheap and its core works without JAX, PyTorch and Dask.
@@ -93,7 +92,7 @@ _PUBLIC = {
         "from_jinns",
         "from_pina",
         "from_torch",
-        "torch_objective",
+        "objective",
     ),
     "twoaxis.diagnosis": (
         "Audit",
@@ -166,7 +165,6 @@ _PUBLIC = {
         "methods",
         "train",
     ),
-    "twoaxis.training.objective": ("run_objective",),
 }
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 # The extra that brings the libraries which a package needs.

@@ -21,6 +21,7 @@ from twoaxis.errors import InputError, refuse_masked
 from twoaxis.parameters import Parameter, Parameters
 
 if TYPE_CHECKING:
+    from twoaxis.result import Message
     from twoaxis.views import BoundView, View
 
 FloatArray = NDArray[np.float64]
@@ -62,8 +63,8 @@ class FrozenResidual:
         What pictures call the field.
     axes : tuple of str
         Names of the coordinates of a point, for pictures.
-    notes : tuple of str
-        Sentences that a reader of a diagnosis must know, such as the precision of the model.
+    notes : tuple of Message or str
+        What a reader of a diagnosis must know, such as the precision of the model.
     """
 
     residual: Callable[..., Any]
@@ -75,7 +76,7 @@ class FrozenResidual:
     field: Any = None
     field_name: str = "u"
     axes: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message | str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", Parameters(self.parameters))
@@ -128,6 +129,15 @@ class FrozenResidual:
         With one array of points and several equations only a call can tell.
         """
         return 0 if isinstance(self.points, tuple) else len(self.points)
+
+    @property
+    def axis_names(self) -> list[str]:
+        """Names of the coordinates of a point: `axes`, or else x0, x1, ..."""
+        several = self.points if isinstance(self.points, tuple) else (self.points,)
+        count = max(part.shape[1] for part in several)
+        if len(self.axes) == count:
+            return [str(name) for name in self.axes]
+        return [f"x{k}" for k in range(count)]
 
     def places(self, size: int) -> FloatArray:
         """Return where each of `size` residual values lies, shape (size, k).
@@ -299,7 +309,7 @@ def same_size(values: FloatArray, residual: FloatArray) -> FloatArray:
     if len(values) != len(residual):
         raise InputError(
             "a residual of the same length for every parameter",
-            f"{len(residual)} values at the centre and {len(values)} elsewhere",
+            f"{len(residual)} values at the center and {len(values)} elsewhere",
             "evaluate the residual at the same points for every parameter",
         )
     return values

@@ -26,6 +26,7 @@ import xarray as xr
 
 from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable, labelled, read_attributes, read_netcdf, write_netcdf
+from twoaxis.parameters import Center, Parameters
 from twoaxis.version import __version__
 
 Data = TypeVar("Data", xr.Dataset, xr.DataTree)
@@ -226,6 +227,44 @@ class Result(Generic[Data]):
         `twoaxis.load` opens it again, and so does plain xarray.
         """
         return write_netcdf(path, self.data)
+
+
+class CenteredResult(Result[xr.Dataset]):
+    """A result about parameters around a center.
+
+    Its layout holds `PARAMETER_LAYOUT` and `CENTER_LAYOUT`, its attributes ``centered_on``.
+    """
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters, in order."""
+        return Parameters.from_dataset(self.data)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the parameters."""
+        return [str(name) for name in self.data["parameter"].values]
+
+    @property
+    def center(self) -> Center:
+        """The point that the result refers to."""
+        return Center(str(self.data.attrs["centered_on"]), self.named("center"))
+
+    def named(self, variable: str) -> dict[str, float]:
+        """Return a variable with the dimension "parameter" as values by parameter name."""
+        return dict(zip(self.names, self.data[variable].values.tolist(), strict=True))
+
+    def check(self) -> None:
+        """Raise `InputError` if values contradict each other; called when a file is loaded."""
+        center = self.center
+        at: Any = center.values if center.kind == "point" else center.kind
+        if (expected := self.parameters.center(at)) != center:
+            raise InputError(
+                f"the center {expected.values}, as it is the {center.kind}",
+                f"{center.values}",
+                "write the file again; it was changed after it was saved",
+            )
+        super().check()
 
 
 def load(path: str | os.PathLike[str]) -> Any:

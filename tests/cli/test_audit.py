@@ -75,7 +75,7 @@ def test_a_saved_audit_is_rendered_again(audited, tmp_path):
 
 
 def test_any_saved_result_is_rendered(tmp_path):
-    resolution = ta.resolve_problem("allen-cahn", layouts=[8], replicas=3, progress=False)
+    resolution = ta.resolve("allen-cahn", layouts=[8], replicas=3, progress=False)
     resolution.save(tmp_path / "resolution.nc")
     done = twoaxis("report", "resolution.nc", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

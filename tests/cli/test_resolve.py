@@ -39,9 +39,9 @@ def test_the_json_has_what_the_documentation_promises(finished):
 def test_the_saved_result_holds_the_same_numbers(finished):
     folder, _ = finished
     printed = json.loads((folder / "found.json").read_text())["problems"]["burgers"]
-    loaded = ta.load_resolution(folder / "found.nc")
+    loaded = ta.load(folder / "found.nc")
     assert float(loaded.error_percent.mean()) == printed["error_percent"]["mean"]
-    again = ta.resolve_problem("burgers", layouts=[8, 9], replicas=20, seed=7)
+    again = ta.resolve("burgers", layouts=[8, 9], replicas=20, seed=7)
     assert again.data.identical(loaded.data)
 
 
@@ -132,7 +132,7 @@ def test_bad_input_is_a_sentence_and_exit_code_two(arguments, words, tmp_path):
 
 def test_an_unwritable_target_is_found_out_before_the_work(monkeypatch):
     monkeypatch.setattr(
-        "twoaxis.resolution.resolve_problem", lambda *_, **__: pytest.fail("work was started")
+        "twoaxis.resolve", lambda *_, **__: pytest.fail("work was started")
     )
     done = twoaxis("resolve", "burgers", "--out", "/nowhere/found.nc")
     assert done.returncode == 2

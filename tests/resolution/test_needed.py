@@ -54,7 +54,7 @@ def test_the_rule_holds_for_observations_of_one_kind():
     ("error", "tolerance", "count", "words"),
     [
         (0.0, 5.0, 10, "error_percent"),
-        (math.inf, 5.0, 10, "not seen"),
+        (math.inf, 5.0, 10, "null direction"),
         (math.nan, 5.0, 10, "error_percent"),
         ("much", 5.0, 10, "error_percent"),
         ([1.0, 2.0], 5.0, 10, "error_percent"),

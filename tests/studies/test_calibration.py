@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from twoaxis.studies.block import labels
 from twoaxis.studies.blocks.calibration import (
     BLOCK,
     BY_PROBLEM,
@@ -25,9 +24,11 @@ from twoaxis.studies.blocks.calibration import (
     measure_calibration,
     width_percent,
 )
-from twoaxis.studies.fields import LAYOUTS, PROBLEMS, fresh_fields, matched_fits
+from twoaxis.studies.fields import LAYOUTS, PROBLEMS, fresh_fields
+from twoaxis.studies.matched import matched_fits
 from twoaxis.studies.published import published_figures
 from twoaxis.studies.readouts import ENDPOINTS
+from twoaxis.studies.resampling import labels
 from twoaxis.studies.scale import FULL, SMOKE, Scale
 
 PLAIN = CONSTRUCTIONS[1]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from twoaxis.studies.block import Figure
 from twoaxis.studies.published import Published
+from twoaxis.studies.resampling import Figure
 from twoaxis.studies.verdict import Verdict, judge
 
 

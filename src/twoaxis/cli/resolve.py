@@ -20,6 +20,7 @@ from twoaxis.cli.options import (
     parse_numbers,
     write_json,
 )
+from twoaxis.text import sentence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,27 +71,26 @@ def resolve(
 
     Example: twoaxis resolve burgers --layouts 8-11 --replicas 200 --out burgers.nc
     """
-    from twoaxis.observations import RECOVERABILITY_SEED
-    from twoaxis.resolution import resolution_table, resolve_problem
+    import twoaxis
 
     names = _problem_names(problems)
     seeds = None if layouts is None else parse_numbers(layouts, "--layouts", MOST_LAYOUTS)
     _check_outputs(json_file, out_file, figure, len(names))
     found = {
-        name: resolve_problem(
+        name: twoaxis.resolve(
             name,
             layouts=seeds,
             replicas=replicas,
-            seed=RECOVERABILITY_SEED if seed is None else seed,
-            fit_solver=fit_solver.value,
+            seed=seed,
+            fit_forward=fit_solver.value,
         )
         for name in names
     }
     # The overall row weighs the problems equally, which needs one parameter in each.
     scalar = all(len(resolution.parameters) == 1 for resolution in found.values())
-    overall = resolution_table(found) if len(found) > 1 and scalar else None
+    overall = twoaxis.resolution_table(found) if len(found) > 1 and scalar else None
     if out_file is not None:
-        print_written(found[names[0]].to_netcdf(out_file))
+        print_written(found[names[0]].save(out_file))
     if figure is not None:
         print_written(_draw(found[names[0]], figure))
     if json_file is not None:
@@ -188,7 +188,7 @@ def _draw(resolution: Resolution, path: Path) -> Path:
     count = len(resolution.parameters)
     figure, axes = plt.subplots(count, 1, figsize=(6.4, 3.6 * count), layout="constrained")
     for name, ax in zip(resolution.parameters, np.atleast_1d(axes), strict=True):
-        twoaxis.plot_resolution(resolution, parameter=name, ax=ax)
+        resolution.plot(ax=ax, parameter=name)
     plt.close(figure)
     return write_whole(path, lambda target: figure.savefig(target, dpi=160))
 
@@ -202,14 +202,15 @@ def _print_resolution(name: str, resolution: Resolution, fit_solver: FitSolver) 
     _print_rows(title, resolution.summary())
     for parameter in resolution.parameters:
         out.print(f"  {_sentence(resolution, parameter)}", highlight=False)
-    for line in resolution.messages:
-        out.print(f"  [yellow]![/] {shown(line)}.", highlight=False)
+    for message in resolution.messages:
+        mark = "[yellow]![/]" if message.severity == "warning" else "-"
+        out.print(f"  {mark} {shown(sentence(message.text))}", highlight=False)
 
 
 def _sentence(resolution: Resolution, parameter: str) -> str:
     """Say in one sentence how well the observations determine a parameter."""
     chosen = resolution.data.sel(parameter=parameter)
-    errors = chosen["error_percent"]
+    errors = chosen["deviation_percent"]
     most = float(errors.quantile(0.9))
     return (
         f"{shown(parameter)} = {float(chosen['center']):g}: mean error "

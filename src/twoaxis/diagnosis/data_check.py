@@ -20,7 +20,7 @@ from scipy.stats import chi2 as chi2_distribution
 
 from twoaxis.diagnosis.decision_map import Statistic
 from twoaxis.diagnosis.directions import Directions
-from twoaxis.diagnosis.tree import NO_UNIT, PARAMETER_UNIT, PERCENT, TEXT, labelled
+from twoaxis.diagnosis.tree import NO_UNIT, labelled
 from twoaxis.errors import InputError
 from twoaxis.parameters import Center, Parameter
 from twoaxis.resolution import Resolution
@@ -58,7 +58,7 @@ class Observing:
 
     def percent(self, name: str) -> float:
         """Matched deviation of a parameter, in percent."""
-        return self._statistic(self.data["error_percent"].sel(parameter=name).values)
+        return self._statistic(self.data["deviation_percent"].sel(parameter=name).values)
 
     def along(self, found: Directions) -> list[float]:
         """Matched deviation along each direction, in percent."""
@@ -103,64 +103,26 @@ def observing(
             "resolve the same parameters that the residual takes",
         )
     chosen = None if layout is None else str(layout)
-    resolution.select(resolution.parameters[0], chosen)  # an unknown layout is refused here
+    resolution.select(resolution.names[0], chosen)  # an unknown layout is refused here
     names = list(parameters)
     data = resolution.data.sel(parameter=names, other_parameter=names)
     return Observing(Resolution(data, resolution.live), parameters, chosen, statistic)
 
 
-# Units of the variables of a resolution; what is not listed has none.
-_UNITS = {
-    **dict.fromkeys(
-        ("estimate", "gauss_newton", "center", "lower_bound", "upper_bound", "excluded"),
-        PARAMETER_UNIT,
-    ),
-    **dict.fromkeys(("set_lower", "set_upper", "data_estimate"), PARAMETER_UNIT),
-    **dict.fromkeys(("data_gauss_newton", "data_set_lower", "data_set_upper"), PARAMETER_UNIT),
-    **dict.fromkeys(("noise_deviation", "data_noise_scale"), "unit of the data"),
-    **dict.fromkeys(
-        ("parameter", "other_parameter", "layout", "coordinate", "excluded_reason"), TEXT
-    ),
-}
-_MEANINGS = {
-    "parameter": "names of the parameters",
-    "other_parameter": "names of the parameters, again",
-    "layout": "names of the observation layouts",
-    "replica": "number of the noise replica",
-    "direction": "number of the eigen-direction, weakest first",
-    "excluded": "values at which the forward model could not be used",
-}
-
-
 def to_group(seen: Observing) -> xr.Dataset:
-    """Return the resolution as a group of the tree, with a meaning and units everywhere."""
-    data = seen.resolution.data
-    renamed = data.rename({str(n): str(n).replace("error", "deviation") for n in data.variables})
-    for old in data.variables:
-        variable = renamed[str(old).replace("error", "deviation")]
-        meaning = variable.attrs.get("long_name", _MEANINGS.get(str(old), str(old)))
-        variable.attrs = {
-            "long_name": meaning.replace("standard error", "standard deviation"),
-            "units": variable.attrs.get("units", _UNITS.get(str(old), NO_UNIT)),
-            "resolution_name": str(old),
-        }
-    messages = "\n".join(seen.resolution.messages).replace("standard error", "standard deviation")
-    renamed.attrs = {**data.attrs, "messages": messages}
-    used = np.array([seen.layout in (None, name) for name in seen.resolution.layouts])
-    # The mean size of a normal deviate is sqrt(2 / pi) standard deviations.
-    deviation = renamed["fisher_deviation_percent"] * np.sqrt(np.pi / 2)
-    meaning = {"long_name": "predicted standard deviation of the estimates", "units": PERCENT}
-    renamed["fisher_sd_percent"] = deviation.assign_attrs(meaning)
+    """Return the resolution as a group of the tree, with the layouts that count marked."""
+    group = seen.resolution.data.copy()
+    for variable in group.variables.values():
+        variable.attrs = {"units": NO_UNIT, **variable.attrs}
+    used = np.array([seen.layout in (None, name) for name in seen.resolution.layout_names])
     about = {"long_name": "whether the layout counts for this audit", "units": NO_UNIT}
-    renamed["used"] = (["layout"], used, about)
-    return renamed
+    group["used"] = (["layout"], used, about)
+    return group
 
 
 def from_group(group: xr.Dataset) -> Resolution:
     """Return the resolution that a group of the tree holds, without its forward model."""
-    data = group.drop_vars(["fisher_sd_percent", "used"])
-    back = {str(n): str(v.attrs.get("resolution_name", n)) for n, v in data.variables.items()}
-    return Resolution(data.rename(back))
+    return Resolution(group.drop_vars("used"))
 
 
 FROM_A_FILE = (
@@ -209,8 +171,8 @@ def match(
         return Matching(None, None, [FROM_A_FILE])
     chosen = data if data is not None else live.data if live is not None else None
     if live is not None and chosen is not None:
-        if data is None and seen.layout is None and len(seen.resolution.layouts) > 1:
-            first = seen.resolution.layouts[0]
+        if data is None and seen.layout is None and len(seen.resolution.layout_names) > 1:
+            first = seen.resolution.layout_names[0]
             return Matching(None, None, [SEVERAL_LAYOUTS.format(first)])
         return _from_live(live, live.observed(chosen, seen.layout), parameters, center)
     return _from_file(seen, parameters, center)
@@ -238,7 +200,7 @@ def _from_live(
         "open_upper": fits.open_upper[0][order],
         "noise_scale": fit.noise_scale,
     }
-    name = observed.design.name
+    name = observed.layout.name
     group = labelled(
         "/matched",
         {**matched, **_comparison(estimate, parameters, center)},
@@ -270,7 +232,7 @@ def _from_file(seen: Observing, parameters: Mapping[str, Parameter], center: Cen
     if "data_estimate" not in data:
         return Matching(None, None, [])
     if data.sizes["layout"] > 1:
-        return Matching(None, None, [SEVERAL_LAYOUTS.format(seen.resolution.layouts[0])])
+        return Matching(None, None, [SEVERAL_LAYOUTS.format(seen.resolution.layout_names[0])])
     one = data.isel(layout=0)
     estimate = one["data_estimate"].values
     group = {
@@ -341,5 +303,5 @@ def _resimulate(
             "p_value": chi2_distribution.sf(deviance, len(parameters)),
             "status": [reasons[label] or "simulated" for label in values],
         },
-        {"layout": observed.design.name, "observations": count},
+        {"layout": observed.layout.name, "observations": count},
     )

@@ -148,10 +148,10 @@ def _axis_one(case: Case) -> list[str]:
             f"the replicas of the resolution were simulated at {', '.join(away)}, not at the "
             "centre of the audit"
         )
-    if case.seen.layout is None and len(resolution.layouts) > 1:
+    if case.seen.layout is None and len(resolution.layout_names) > 1:
         told.append(
-            f"the resolution is that of {len(resolution.layouts)} layouts together; "
-            f'layout="{resolution.layouts[0]}" would take one'
+            f"the resolution is that of {len(resolution.layout_names)} layouts together; "
+            f'layout="{resolution.layout_names[0]}" would take one'
         )
     for text in resolution.messages:
         told.append(f"resolution: {text}")

@@ -36,8 +36,6 @@ from twoaxis.diagnosis.tree import (
 from twoaxis.errors import InputError
 from twoaxis.files import existing_netcdf, write_whole
 from twoaxis.geometry import Delivery, FrozenScan, Score
-from twoaxis.geometry.scan import FLAT_STATUS
-from twoaxis.geometry.score import PointSample, Terms
 from twoaxis.netcdf import check_schema, contradiction, read_netcdf, refuse
 from twoaxis.parameters import Center, Parameter, Parameters
 from twoaxis.report.audited import Audited
@@ -102,9 +100,9 @@ def score_group(score: Score) -> xr.Dataset:
             "diagonal_displacement": terms.diagonal_displacement,
             "delta_percent": list(score.delta_percent.values()),
             "alignment": terms.alignment,
-            "sampling_deviation": score.sample.standard_error,
+            "sampling_deviation": score.data["sampling_deviation"].values,
             "H": terms.H,
-            "C": score.curvature,
+            "C": score.data["C"].values,
             "other_parameter": score.names,
             "eigenvalue": terms.eigenvalues,
             "null": terms.null,
@@ -121,24 +119,18 @@ def score_from(group: xr.Dataset, parameters: Parameters, center: Center) -> Sco
     def values(name: str) -> Any:
         return group[name].transpose(..., *_LAST.get(name, ())).values
 
-    return Score(
-        parameters=parameters,
-        center=center,
-        terms=Terms(
-            B=values("B"),
-            H=values("H"),
-            displacement=values("displacement"),
-            diagonal_displacement=values("diagonal_displacement"),
-            eigenvalues=values("eigenvalue"),
-            eigenvectors=values("eigenvector"),
-            null=values("null").astype(bool),
-            residual_norm=float(group["residual_norm"]),
-            alignment=values("alignment"),
-        ),
-        curvature=values("C"),
-        view=str(group.attrs["view"]),
-        derivative=str(group.attrs["derivative"]),
-        sample=PointSample(values("sampling_deviation")),
+    names = ("B", "H", "C", "residual_norm", "sampling_deviation", "eigenvector")
+    return Score.from_values(
+        {
+            **Parameters(parameters).variables(),
+            "center": [center.values[name] for name in parameters],
+            **{name: values(name) for name in names},
+        },
+        {
+            "view": str(group.attrs["view"]),
+            "derivative": str(group.attrs["derivative"]),
+            "centered_on": center.kind,
+        },
     )
 
 
@@ -187,35 +179,24 @@ def scan_group(scan: FrozenScan, score: Score) -> xr.Dataset:
 
 def scan_from(group: xr.Dataset, parameters: Parameters, center: Center) -> FrozenScan:
     """Return the scan that a group holds."""
-    names = list(parameters)
-    rows = {
-        name: (group["candidate_value"].values[j], group["profile"].values[j])
-        for j, name in enumerate(names)
-    }
-    minima = pd.DataFrame(group["local_minimum"].values.reshape(-1, len(names)), columns=names)
-    minima["profile"] = group["local_profile"].values
-    minima["status"] = [str(text) for text in group["local_status"].values]
-    minima["holds_center"] = group["local_holds_center"].values.astype(bool)
-    status = str(group.attrs["status"])
-    flat = status == FLAT_STATUS
-
-    def point(name: str) -> dict[str, float] | None:
-        values = group[name].values
-        return None if np.isnan(values).any() else dict(zip(names, values.tolist(), strict=True))
-
-    return FrozenScan(
-        parameters=parameters,
-        center=center,
-        slices=rows,
-        minimum=None if flat else point("minimum"),
-        grid_minimum=point("grid_minimum"),
-        local_minima=minima,
-        status=status,
-        affine=bool(group.attrs["affine"]),
-        start_spread=float(group.attrs["start_spread"]),
-        view=str(group.attrs["view"]),
-        affine_checked=int(group.attrs["affine_checked"]),
-        affine_deviation=float(group.attrs["affine_deviation"]),
+    names = (
+        "candidate_value",
+        "profile",
+        "quadratic_model",
+        "profile_at_center",
+        "grid_minimum",
+        "local_minimum",
+        "local_profile",
+    )
+    attributes = ("status", "affine", "affine_checked", "affine_deviation", "start_spread", "view")
+    return FrozenScan.from_values(
+        {
+            **Parameters(parameters).variables(),
+            "center": [center.values[name] for name in parameters],
+            **{name: group[name].values for name in names},
+            "local_holds_center": group["local_holds_center"].values.astype(bool),
+        },
+        {**{name: group.attrs[name] for name in attributes}, "centered_on": center.kind},
     )
 
 
@@ -234,18 +215,11 @@ def delivery_group(found: Delivery, preferred: Mapping[str, float], view: str) -
     )
 
 
-def delivery_from(group: xr.Dataset) -> Delivery:
+def delivery_from(group: xr.Dataset, parameters: Parameters) -> Delivery:
     """Return the delivery identity that a group holds."""
-    names = [str(name) for name in group["parameter"].values]
-
-    def named(variable: str) -> dict[str, float]:
-        return dict(zip(names, group[variable].values.tolist(), strict=True))
-
-    return Delivery(
-        gap=named("gap"),
-        preference=named("preference") if "preference" in group else None,
-        total=named("total") if "total" in group else None,
-        gap_percent=named("gap_percent"),
+    return Delivery.from_values(
+        {**Parameters(parameters).variables(), "preferred": group["preferred"].values},
+        {"view": str(group.attrs["view"])},
     )
 
 
@@ -339,7 +313,7 @@ class Audit:
     def delivery(self) -> Delivery | None:
         """The delivery identity under the training view, where it can be read."""
         group = self.group("/delivery")
-        return None if group is None else delivery_from(group)
+        return None if group is None else delivery_from(group, Parameters(self.parameters))
 
     @property
     def resolution(self) -> Resolution | None:

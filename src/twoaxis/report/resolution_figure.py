@@ -104,9 +104,9 @@ def _from_resolution(found: Resolution, parameter: str | None, layout: str | Non
         center=center,
         around={"truth": "truth", "delivered": "delivered value"}.get(kind, "centre"),
         noun="error" if kind == "truth" else "deviation",
-        # error_percent has the right reference; the estimate gives it its sign.
-        deviation=np.sign(data["estimate"].values - center) * data["error_percent"].values,
-        fisher=data["fisher_error_percent"].values * np.sqrt(np.pi / 2),
+        # deviation_percent has the right reference; the estimate gives it its sign.
+        deviation=np.sign(data["estimate"].values - center) * data["deviation_percent"].values,
+        fisher=data["fisher_sd_percent"].values,
     )
 
 

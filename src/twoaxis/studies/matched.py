@@ -10,7 +10,7 @@ import pandas as pd
 
 from twoaxis.observations import FRESH_NOISE_SEED, published_dataset
 from twoaxis.problems import get_problem
-from twoaxis.resolution import Resolution, benchmark_draws, resolve_problem
+from twoaxis.resolution import Resolution, benchmark_draws, resolve
 from twoaxis.studies.fields import LAYOUTS
 
 
@@ -23,7 +23,7 @@ def matched_fits(problem: str, replicas: int, stream: int = 0) -> Resolution:
     are labelled by their seed as text. The bank is not checked here; the resolution block
     does that.
     """
-    return resolve_problem(
+    return resolve(
         problem,
         layouts=LAYOUTS,
         replicas=replicas,
@@ -59,12 +59,13 @@ def gauss_newton_error(problem: str, dataset: int, delivered: float) -> float:
     declared = get_problem(problem)
     ((name, parameter),) = declared.parameters.items()
     held = replace(parameter.holding(delivered), delivered=delivered)
-    found = resolve_problem(
-        replace(declared, parameters={name: held}),
+    found = resolve(
+        declared,
+        {name: held},
         layouts=[dataset],
         replicas=1,
         data={dataset: published_dataset(problem, dataset).values},
         validate=0,
         progress=False,
     )
-    return float(found.data["data_gauss_newton_error_percent"].squeeze())
+    return float(found.data["data_gauss_newton_deviation_percent"].squeeze())

@@ -19,7 +19,7 @@ import pandas as pd
 
 from twoaxis.forward import Fidelity
 from twoaxis.observations import RECOVERABILITY_SEED
-from twoaxis.resolution import Resolution, resolution_table, resolve_problem
+from twoaxis.resolution import Resolution, resolution_table, resolve
 from twoaxis.resolution.result import Statistic, weighted_statistic
 from twoaxis.studies.block import Block, Measured, Rows
 from twoaxis.studies.fields import LAYOUTS, PROBLEMS, TITLES
@@ -62,7 +62,7 @@ class Resolved:
             replica = np.tile(np.arange(replicas), layouts)
             columns = {
                 "problem": problem,
-                "layout": np.repeat(matched.layouts, replicas),
+                "layout": np.repeat(matched.layout_names, replicas),
                 "replica": replica,
                 "cluster": number * replicas + replica,
                 "error_percent": matched.error_percent.values.ravel(),
@@ -84,12 +84,12 @@ def resolve_all(scale: Scale) -> Resolved:
 
 
 def _refits(problem: str, solver: Fidelity, checked: int, scale: Scale) -> Resolution:
-    return resolve_problem(
+    return resolve(
         problem,
         layouts=LAYOUTS,
         replicas=scale.replicas,
         seed=RECOVERABILITY_SEED,
-        fit_solver=solver,
+        fit_forward=solver,
         validate=checked,
         progress=False,
     )

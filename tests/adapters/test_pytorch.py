@@ -116,10 +116,18 @@ def made(name, dtype=torch.float64, count=60):
         n: ta.Parameter(truth=truth, delivered=delivered, bounds=(truth / 10, truth * 10))
         for n, (truth, delivered) in unknowns.items()
     }
-    return net, residual, points, parameters
+    return net, residual, parameters, points
 
 
-def independent(net, residual, points, parameters, at, weights=None):
+def frozen_of(net, residual, parameters, points, **options):
+    return ta.from_torch(net, residual, parameters, points=points, **options)
+
+
+def codes(frozen):
+    return [note.code for note in frozen.notes]
+
+
+def independent(net, residual, parameters, points, at, weights=None):
     """r and J by reverse mode, then B, H and D in log coordinates, by hand."""
     frozen = copy.deepcopy(net).eval()
     values = torch.tensor([getattr(p, at) for p in parameters.values()], dtype=points.dtype)
@@ -151,7 +159,7 @@ def close(found, wanted, rtol):
 @pytest.mark.parametrize("name", CASES)
 def test_against_reverse_mode(name, precision, at):
     made_of = made(name, getattr(torch, precision))
-    frozen = ta.from_torch(*made_of)
+    frozen = frozen_of(*made_of, precision="model")
     r, J, B, H, D = independent(*made_of, at)
     score, rtol = ta.score(frozen, at=at), PRECISIONS[precision]
     values = {n: getattr(p, at) for n, p in frozen.parameters.items()}
@@ -166,44 +174,57 @@ def test_against_reverse_mode(name, precision, at):
 
 @pytest.mark.parametrize("name", CASES)
 def test_double_precision_of_a_single_precision_model(name):
-    net, residual, points, parameters = made(name, torch.float32)
-    frozen = ta.from_torch(net, residual, points, parameters, precision="float64")
-    double = (copy.deepcopy(net).double(), residual, points.double(), parameters)
+    net, residual, parameters, points = made(name, torch.float32)
+    frozen = frozen_of(net, residual, parameters, points)
+    double = (copy.deepcopy(net).double(), residual, parameters, points.double())
     *_, B, H, D = independent(*double, "truth")
     score = ta.score(frozen)
     close(score.terms.B, B, 1e-10)
     close(score.terms.H, H, 1e-10)
     close(list(score.displacement.values()), D, 1e-8)
-    assert frozen.notes == ("a copy in double precision of a float32 model is evaluated",)
+    assert codes(frozen) == ["precision.copy"]
     assert next(net.parameters()).dtype == torch.float32
 
 
-def test_the_precision_is_told():
-    assert ta.from_torch(*made("ordinary")).notes == ()
-    frozen = ta.from_torch(*made("ordinary", torch.float32))
-    assert "evaluated in float32, the model's own precision" in frozen.notes[0]
-    assert 'precision="float64"' in frozen.notes[0]
+def test_the_precision_is_noted():
+    assert frozen_of(*made("ordinary")).notes == ()
+    frozen = frozen_of(*made("ordinary", torch.float32), precision="model")
+    assert codes(frozen) == ["precision.model"]
     audit = ta.audit(frozen, candidates=5)
-    assert frozen.notes[0].split(";")[0] in " ".join(str(audit).split())
-    net, _, points, parameters = made("ordinary")
-    frozen = ta.from_torch(net, lambda m, t, mu, k: (mu * m(t) + k).float(), points, parameters)
-    assert "comes in float32" in frozen.notes[0]
-    with pytest.raises(ta.InputError, match='precision "model" or "float64"'):
-        ta.from_torch(net, oscillator, points, parameters, precision="half")
+    assert frozen.notes[0].text.split(";")[0] in " ".join(str(audit).split())
+    net, _, parameters, points = made("ordinary")
+    frozen = frozen_of(net, lambda m, t, mu, k: (mu * m(t) + k).float(), parameters, points)
+    assert codes(frozen) == ["precision.residual"]
+    with pytest.raises(ta.InputError, match='precision "float64" or "model"'):
+        frozen_of(net, oscillator, parameters, points, precision="half")
 
 
-def test_half_precision_is_refused_in_words_or_raised():
-    net, residual, points, parameters = made("ordinary", torch.float32)
+def test_a_function_is_called_in_double_precision():
+    """A function has no weights to show: it gets float64, or the precision of the points."""
+    _, residual, parameters, points = made("ordinary", torch.float32)
+    double = frozen_of(torch.sin, residual, parameters, points)
+    assert double.notes == ()
+    values = {n: p.delivered for n, p in parameters.items()}
+    t = points.double().numpy()[:, 0]
+    by_hand = -np.sin(t) + values["mu"] * np.cos(t) + values["k"] * np.sin(t)
+    np.testing.assert_allclose(double.at(double.coordinates(values)), by_hand, rtol=1e-12)
+    assert codes(frozen_of(torch.sin, residual, parameters, points, precision="model")) == [
+        "precision.model"
+    ]
+
+
+def test_half_precision_is_raised_to_double_or_refused():
+    net, residual, parameters, points = made("ordinary", torch.float32)
     low = copy.deepcopy(net).to(torch.bfloat16)
-    frozen = ta.from_torch(low, residual, points.bfloat16(), parameters, precision="float64")
-    assert "bfloat16" in frozen.notes[0]
+    frozen = frozen_of(low, residual, parameters, points.bfloat16())
+    assert codes(frozen) == ["precision.copy"]
     with pytest.raises(ta.InputError, match="real floating-point"):
-        ta.from_torch(low, residual, points.bfloat16(), parameters)
+        frozen_of(low, residual, parameters, points.bfloat16(), precision="model")
 
 
 def test_delivered_points_field_and_other_points():
-    net, residual, points, parameters = made("space and time")
-    frozen = ta.from_torch(net, residual, points, parameters)
+    net, residual, parameters, points = made("space and time")
+    frozen = frozen_of(net, residual, parameters, points)
     assert {n: p.delivered for n, p in frozen.parameters.items()} == {"kappa": 0.13}
     np.testing.assert_array_equal(frozen.points, points.numpy())
     np.testing.assert_allclose(frozen.field, net(points).detach().numpy()[:, 0])
@@ -212,9 +233,9 @@ def test_delivered_points_field_and_other_points():
     direct = residual(net, torch.tensor(other, requires_grad=True), kappa=0.1).detach().numpy()
     np.testing.assert_allclose(moved.at(np.log([0.1])), direct[:, 0], rtol=1e-12)
     assert np.isfinite(ta.score(frozen, fresh=50).summary()["fresh_displacement"]["kappa"])
-    as_arrays = ta.from_torch(net, residual, points.numpy().tolist(), parameters)
+    as_arrays = frozen_of(net, residual, parameters, points.numpy().tolist())
     np.testing.assert_array_equal(as_arrays.at(np.log([0.1])), frozen.at(np.log([0.1])))
-    squared = ta.from_torch(net, residual, points, parameters, field=lambda m, x: m(x) ** 2)
+    squared = frozen_of(net, residual, parameters, points, field=lambda m, x: m(x) ** 2)
     np.testing.assert_allclose(squared.field, frozen.field**2)
 
 
@@ -244,7 +265,7 @@ def test_an_unknown_that_is_stored_through_a_transform():
     raw = float(model.raw.detach())
     delivered = float(np.log1p(np.exp(raw)))
     parameters = {"rate": ta.Parameter(delivered=delivered, bounds=(0.01, 10.0))}
-    score = ta.score(ta.from_torch(model, decay, t, parameters))
+    score = ta.score(frozen_of(model, decay, parameters, t))
     # The loss in the raw variable, by reverse mode: dL/draw = 2 B / p * dp/draw.
     stored = torch.tensor(raw, dtype=torch.float64, requires_grad=True)
     r = decay(model, t.clone().requires_grad_(True), nn.functional.softplus(stored))
@@ -294,11 +315,11 @@ def messy(model, t, mu, k):
 @pytest.mark.parametrize("function", [oscillator, messy])
 @pytest.mark.parametrize("training", [True, False])
 def test_nothing_is_left_behind(training, function, precision, tmp_path):
-    net, _, points, parameters = made("regularized", torch.float32)
+    net, _, parameters, points = made("regularized", torch.float32)
     net.train(training)
     net.body[0].weight.requires_grad_(False)
     before = state(net)
-    frozen = ta.from_torch(net, function, points, parameters, precision=precision)
+    frozen = frozen_of(net, function, parameters, points, precision=precision)
     audit, again = (ta.audit(frozen, candidates=5) for _ in range(2))
     frozen.moved_to(points[:5])
     frozen.export(tmp_path / "residual.nc")
@@ -310,7 +331,7 @@ def test_nothing_is_left_behind(training, function, precision, tmp_path):
 
 
 def test_the_state_is_put_back_when_the_residual_fails():
-    net, _, points, parameters = made("regularized")
+    net, _, parameters, points = made("regularized")
     net.train()
     before = state(net)
 
@@ -319,7 +340,7 @@ def test_the_state_is_put_back_when_the_residual_fails():
         raise KeyError("temperature")
 
     with pytest.raises(ta.InputError, match="KeyError: 'temperature'"):
-        ta.from_torch(net, failing, points, parameters)
+        frozen_of(net, failing, parameters, points)
     assert same(before, state(net))
 
 
@@ -341,7 +362,7 @@ SINGLE = {
 @pytest.mark.parametrize(("given", "wanted"), SINGLE.values(), ids=SINGLE)
 def test_weights_of_one_equation(given, wanted):
     made_of = made("ordinary")
-    score = ta.score(ta.from_torch(*made_of, loss_weights=given))
+    score = ta.score(frozen_of(*made_of, loss_weights=given))
     *_, D = independent(*made_of, "truth", weights=wanted)
     close(list(score.displacement.values()), D, 1e-9)
 
@@ -363,7 +384,7 @@ SEVERAL = {
 @pytest.mark.parametrize(("given", "first", "second"), SEVERAL.values(), ids=SEVERAL)
 def test_weights_of_several_equations(given, first, second):
     made_of = made("system")
-    frozen = ta.from_torch(*made_of, loss_weights=given)
+    frozen = frozen_of(*made_of, loss_weights=given)
     assert isinstance(frozen.view, ta.views.Blocks)
     _, _, B, H, D = independent(*made_of, "truth", weights=np.concatenate([first, second]))
     score = ta.score(frozen)
@@ -378,36 +399,36 @@ WRONG_WEIGHTS = {
     "negative": (-1.0, "not negative"),
     "zero": (0.0, "not all zero"),
     "not finite": (np.full(60, np.nan), "finite"),
-    "objects": ([object()], "numbers for each equation"),
+    "objects": ([object()], "one number per point, for each equation"),
 }
 
 
 @pytest.mark.parametrize(("given", "message"), WRONG_WEIGHTS.values(), ids=WRONG_WEIGHTS)
 def test_wrong_weights(given, message):
     with pytest.raises(ta.InputError, match=message):
-        ta.from_torch(*made("ordinary"), loss_weights=given)
+        frozen_of(*made("ordinary"), loss_weights=given)
 
 
 def test_weights_and_a_view_exclude_each_other():
     view = ta.views.Patch(cells=4)
-    assert ta.from_torch(*made("ordinary"), view=view).view is view
+    assert frozen_of(*made("ordinary"), view=view).view is view
     with pytest.raises(ta.InputError, match="both"):
-        ta.from_torch(*made("ordinary"), view=view, loss_weights=1.0)
+        frozen_of(*made("ordinary"), view=view, loss_weights=1.0)
 
 
 # Bad input -------------------------------------------------------------------------------------
 
 
 def refused(message, *, net=None, residual=None, points=None, parameters=None, **options):
-    parts = zip((net, residual, points, parameters), made("ordinary"), strict=True)
+    parts = zip((net, residual, parameters, points), made("ordinary"), strict=True)
     with pytest.raises(ta.InputError, match=message):
-        ta.from_torch(*(own if given is None else given for given, own in parts), **options)
+        frozen_of(*(own if given is None else given for given, own in parts), **options)
 
 
 def test_other_devices():
     elsewhere = torch.zeros(60, 1, dtype=torch.float64, device="meta")
     refused(re.escape("points on the device of the model, cpu"), points=elsewhere)
-    refused("holds shapes alone", net=made("ordinary")[0].to("meta"))
+    refused("has shapes only", net=made("ordinary")[0].to("meta"))
 
 
 def test_graphs_that_are_cut():
@@ -422,11 +443,11 @@ def test_graphs_that_are_cut():
 
 
 def test_a_parameter_that_loses_its_derivative_is_differenced():
-    net, _, points, parameters = made("ordinary")
-    cut = ta.from_torch(
-        net, lambda m, t, mu, k: oscillator(m, t, float(mu), float(k)), points, parameters
+    net, _, parameters, points = made("ordinary")
+    cut = frozen_of(
+        net, lambda m, t, mu, k: oscillator(m, t, float(mu), float(k)), parameters, points
     )
-    whole = ta.score(ta.from_torch(net, oscillator, points, parameters))
+    whole = ta.score(frozen_of(net, oscillator, parameters, points))
     with pytest.warns(ta.AccuracyWarning, match="derivative by mu"):
         score = ta.score(cut)
     assert score.derivative.startswith("centred differences")
@@ -434,22 +455,22 @@ def test_a_parameter_that_loses_its_derivative_is_differenced():
 
 
 def test_a_parameter_that_the_residual_does_not_see():
-    net, _, points, parameters = made("ordinary")
-    frozen = ta.from_torch(net, lambda m, t, mu, k: oscillator(m, t, mu, 4.0), points, parameters)
+    net, _, parameters, points = made("ordinary")
+    frozen = frozen_of(net, lambda m, t, mu, k: oscillator(m, t, mu, 4.0), parameters, points)
     assert ta.score(frozen).terms.H[1, 1] == 0
     audit = ta.audit(frozen, tolerance=ta.Tolerance(material=5, resolution=5, preference=5))
     assert "the residual does not see" in " ".join(str(audit).split())
     reasons = audit.tree["verdict/direction_reason"].values
     assert any("H = 0 along +0.00 mu +1.00 k" in reason for reason in reasons)
-    alone = ta.from_torch(
-        net, lambda m, t, k: oscillator(m, t, 0.5, 4.0), points, {"k": parameters["k"]}
+    alone = frozen_of(
+        net, lambda m, t, k: oscillator(m, t, 0.5, 4.0), {"k": parameters["k"]}, points
     )
     assert "does not see" in ta.frozen_scan(alone).status
 
 
 SINGLE_NET = plain(1, 1)
 BAD = {
-    "no function": ({"residual": 3}, "residual as a function"),
+    "no function": ({"residual": 3}, "a function residual"),
     "no model": ({"net": {"weight": 1}}, "model as a torch.nn.Module"),
     "other names": ({"residual": lambda m, t, nu: m(t)}, "nu.*name its arguments"),
     "too few arguments": ({"residual": lambda m, mu, k: mu}, "residual\\(model, points, mu, k\\)"),
@@ -464,7 +485,6 @@ BAD = {
     "too few values": ({"residual": lambda m, t, mu, k: mu * k * m(t)[:9]}, "as many residual"),
     "integers": ({"residual": lambda m, t, mu, k: torch.ones(60, dtype=torch.int64)}, "floating"),
     "nothing": ({"residual": lambda m, t, mu, k: None}, "floating-point"),
-    "a function in float64": ({"net": torch.sin, "precision": "float64"}, "torch.nn.Module"),
     "its own float32 inside": (
         {"residual": lambda m, t, mu, k: mu * SINGLE_NET(t) + k},
         "dtype",
@@ -479,14 +499,15 @@ def test_bad_input(change, message):
 
 def test_an_untrained_model_is_a_model():
     torch.manual_seed(3)
-    _, residual, points, parameters = made("ordinary")
-    frozen = ta.from_torch(plain(1, 1).double(), residual, points, parameters)
+    _, residual, parameters, points = made("ordinary")
+    frozen = frozen_of(plain(1, 1).double(), residual, parameters, points)
     assert np.isfinite(ta.audit(frozen, candidates=11).score.residual_norm)
 
 
 def test_a_module_that_cannot_be_copied():
-    net, residual, points, parameters = made("ordinary", torch.float32)
+    net, residual, parameters, points = made("ordinary", torch.float32)
     net.kept = net(points)  # with its graph
     with pytest.raises(ta.InputError, match="can be copied"):
-        ta.from_torch(net, residual, points, parameters, precision="float64")
-    ta.from_torch(net, residual, points, parameters)
+        frozen_of(net, residual, parameters, points)
+    kept = frozen_of(net, residual, parameters, points, precision="model")
+    assert codes(kept) == ["model.not_copied", "precision.model"]

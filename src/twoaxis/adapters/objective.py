@@ -1,54 +1,67 @@
-"""The training loss of a PyTorch model as a function of one flat vector, for `twoaxis.polish`.
+r"""The training loss of a run or a model as a function of one flat vector, for `twoaxis.polish`.
 
-Everything is computed on a copy of the module in double precision: a second-order optimiser needs
-the digits, and the model that was handed in stays as it is.
+.. math:: L(\theta, q) = L_{data}(\theta) + \lambda\, r(\theta, q)^\top M\, r(\theta, q)
+
+The vector holds the weights :math:`\theta` of the field and then the coordinates :math:`q` of
+the parameters. A run of `twoaxis.train` knows its loss; of a PyTorch model the user gives it.
+It is computed on a copy of the module in double precision, which a second-order optimizer needs,
+and the model itself is not changed.
 """
 
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twoaxis.adapters.building import as_numpy, as_points, check_callable, foreign
+from twoaxis.adapters.foreign import (
+    FloatArray,
+    as_numpy,
+    as_points,
+    check_callable,
+    explained,
+    foreign,
+)
 from twoaxis.adapters.pytorch import from_torch
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameter, Parameters
 from twoaxis.views import View
 
-FloatArray = NDArray[np.float64]
 
-
-def torch_objective(
-    model: Any,
-    loss: Callable[..., Any],
-    parameters: Mapping[str, Parameter],
-    *,
-    residual: Callable[..., Any],
-    points: Any,
+def objective(
+    subject: Any,
+    loss: Callable[..., Any] | None = None,
+    parameters: Mapping[str, Parameter] | None = None,
     view: View | None = None,
+    *,
+    residual: Callable[..., Any] | None = None,
+    points: Any = None,
     loss_weights: Any = None,
-) -> TorchObjective:
-    """Return the training loss of a PyTorch model, for `twoaxis.polish`.
+) -> Any:
+    """Return the training loss of a run or of a PyTorch model, for `twoaxis.polish`.
 
     Parameters
     ----------
-    model : torch.nn.Module
-        The trained field. It is copied and never changed.
+    subject : Run or torch.nn.Module
+        A run of `twoaxis.train` needs nothing else. A module is copied and never changed.
     loss : callable
         ``loss(model, **parameters)``: the whole training loss as a tensor without dimension, with
         adaptive weights held at their last values. The model comes in double precision, and so
         must the data that the function uses; parameters come as tensors without dimension.
     parameters : mapping of str to Parameter
         With the values that training `delivered`.
-    residual, points, view, loss_weights
-        As for `twoaxis.from_torch`: they say what the frozen residual of a state is.
+    view, residual, points, loss_weights
+        As for `twoaxis.from_torch`: they define the frozen residual of a state.
+
+    Returns
+    -------
+    Objective
+        ``names``, ``start`` (the delivered state), ``positions`` (of the parameters in it),
+        ``value_and_gradient(vector)`` and ``frozen(vector)``.
 
     Examples
     --------
@@ -62,51 +75,76 @@ def torch_objective(
     ...     return ((model(t) - torch.exp(-t)) ** 2).mean() + (decay(model, t, rate) ** 2).mean()
     >>> net = torch.nn.Sequential(torch.nn.Linear(1, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
     >>> known = {"rate": ta.Parameter(delivered=1.1, bounds=(0.1, 10))}
-    >>> objective = torch_objective(net, loss, known, residual=decay, points=t)
-    >>> objective.start.shape
+    >>> ta.objective(net, loss, known, residual=decay, points=t).start.shape
     (14,)
     """
-    torch = foreign("torch", "torch", "twoaxis.torch_objective")
-    checked = Parameters(parameters)
-    own = _double_copy(torch, model)
-    Parameters(checked).require("delivered")
-    _check_loss(loss, own, checked)
-    check_callable(residual, own, checked)
-    weights = [each for each in own.parameters() if each.requires_grad]
+    given = {"loss": loss, "parameters": parameters, "residual": residual, "points": points}
+    if loss is None and callable(getattr(subject, "objective", None)):
+        given |= {"view": view, "loss_weights": loss_weights}
+        extra = [name for name, value in given.items() if value is not None]
+        if extra:
+            raise InputError(
+                "a run alone, which knows its parameters, points and view",
+                f"a run and {', '.join(extra)}",
+                "leave them out",
+            )
+        return subject.objective()
+    torch = foreign("torch", "torch", "twoaxis.objective")
+    model = _double_copy(torch, subject)
+    missing = [name for name, value in given.items() if value is None]
+    if missing:
+        raise InputError(
+            "loss, parameters, residual and points of a PyTorch model",
+            f"no {', '.join(missing)}",
+            "write twoaxis.objective(model, loss, parameters, residual=..., points=...)",
+        )
+    known = Parameters(parameters or {})
+    known.require("delivered")
+    check_callable("loss", loss, ("model",), known)
+    check_callable("residual", residual, ("model", "points"), known)
+    weights = [each for each in model.parameters() if each.requires_grad]
     if not weights:
         raise InputError(
             "a module with weights that can be trained",
             "none that requires a gradient",
-            "call model.requires_grad_(True) on what training moved",
+            "call model.requires_grad_(True) on the weights that training changed",
         )
-    objective = TorchObjective(
-        parameters=checked,
+    found = TorchObjective(
+        parameters=known,
         _torch=torch,
-        _model=own,
+        _model=model,
         _weights=weights,
         _loss=loss,
         _residual=residual,
         _options={"points": as_points(points), "view": view, "loss_weights": loss_weights},
     )
-    objective.first_call()
-    return objective
+    with explained(
+        "a loss(model, **parameters) that can be evaluated and differentiated in float64",
+        "convert the data of the loss with .double(), return a tensor without dimension, and "
+        "detach nothing on the way",
+    ):
+        value, _ = found.value_and_gradient(found.start)
+    if not np.isfinite(value):
+        raise InputError("a finite loss at the delivered state", f"{value}", "check model and data")
+    return found
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class TorchObjective:
     """The training loss of a PyTorch model, in double precision.
 
-    Made by `twoaxis.torch_objective`. The vector holds the weights that require a gradient, in the
+    Made by `twoaxis.objective`. The vector holds the weights that require a gradient, in the
     order of ``model.parameters()``, and then the coordinates of the parameters.
 
     Attributes
     ----------
-    parameters : dict of str to Parameter
+    parameters : Parameters
     start : array, shape (n,)
         The delivered state.
     """
 
-    parameters: dict[str, Parameter]
+    parameters: Parameters
     _torch: Any = field(repr=False)
     _model: Any = field(repr=False)
     _weights: list[Any] = field(repr=False)
@@ -116,19 +154,18 @@ class TorchObjective:
     start: FloatArray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        known = Parameters(self.parameters).require("delivered")
-        delivered = [float(p.to_coordinate(known[n])) for n, p in self.parameters.items()]
+        delivered = self.parameters.coordinates(self.parameters.require("delivered"))
         parts = [as_numpy(each).ravel() for each in self._weights]
         object.__setattr__(self, "start", np.concatenate([*parts, delivered]))
 
     @property
     def names(self) -> list[str]:
         """Names of the parameters."""
-        return list(self.parameters)
+        return self.parameters.names
 
     @property
     def positions(self) -> dict[str, int]:
-        """Where in the vector the coordinate of each parameter stands."""
+        """The position of each parameter's coordinate in the vector."""
         first = self.start.size - len(self.parameters)
         return {name: first + k for k, name in enumerate(self.parameters)}
 
@@ -137,7 +174,7 @@ class TorchObjective:
         torch = self._torch
         self._put(vector)
         device = self._weights[0].device
-        free = torch.tensor(self._free(vector), device=device, requires_grad=True)
+        free = torch.tensor(self._coordinates(vector), device=device, requires_grad=True)
         with torch.enable_grad():
             values = {
                 name: q.exp() if p.coordinate == "log" else q
@@ -153,23 +190,21 @@ class TorchObjective:
 
     def frozen(self, vector: FloatArray) -> FrozenResidual:
         """Return the frozen residual at a vector, with the parameters in it as delivered."""
-        values = Parameters(self.parameters).named(
-            Parameters(self.parameters).physical(self._free(vector))
-        )
+        values = self.parameters.named(self.parameters.physical(self._coordinates(vector)))
         known = {
             name: replace(p.holding(values[name]), delivered=values[name])
             for name, p in self.parameters.items()
         }
-        # The adapter copies the module, so that the next vector does not reach this residual.
+        # The adapter copies the module, so that the next vector does not change this residual.
         self._put(vector)
-        return from_torch(self._model, self._residual, parameters=known, **self._options)
+        return from_torch(self._model, self._residual, known, **self._options)
 
     def module(self, vector: FloatArray) -> Any:
         """Return a module with the weights of a vector, in double precision."""
         self._put(vector)
         return copy.deepcopy(self._model)
 
-    def _free(self, vector: FloatArray) -> FloatArray:
+    def _coordinates(self, vector: FloatArray) -> FloatArray:
         return np.asarray(vector[len(vector) - len(self.parameters) :], dtype=float)
 
     def _put(self, vector: FloatArray) -> None:
@@ -181,51 +216,14 @@ class TorchObjective:
                 each.copy_(part.reshape(each.shape))
                 start += each.numel()
 
-    def first_call(self) -> None:
-        """Evaluate the loss once, in order to say plainly what is wrong with it."""
-        try:
-            value, _ = self.value_and_gradient(self.start)
-        # Whatever the user's function or PyTorch raises, it means the same.
-        except Exception as error:
-            raise InputError(
-                "a loss(model, **parameters) that can be evaluated and differentiated in float64",
-                f"{type(error).__name__}: {error}",
-                "convert the data of the loss with .double(), return a tensor without dimension, "
-                "and detach nothing on the way",
-            ) from error
-        if not np.isfinite(value):
-            raise InputError(
-                "a finite loss at the delivered state", f"{value}", "check model and data"
-            )
-
 
 def _double_copy(torch: Any, model: Any) -> Any:
     """Return a copy of a module in double precision and evaluation mode."""
     if not isinstance(model, torch.nn.Module):
         raise InputError(
-            "model as a torch.nn.Module, whose weights can be trained on",
+            "a run of twoaxis.train, or a torch.nn.Module with weights to train",
             type(model).__name__,
-            "pass the module itself",
+            "pass runs[0], or the module itself",
         )
-    try:
+    with explained("a module that can be copied", "detach the tensors that it keeps"):
         return copy.deepcopy(model).double().eval()
-    except RuntimeError as error:  # tensors with a graph, kept in the module, have no copy
-        raise InputError(
-            "a module that can be copied",
-            f"{type(error).__name__}: {error}",
-            "detach the tensors that it keeps",
-        ) from error
-
-
-def _check_loss(loss: Any, model: Any, parameters: Mapping[str, Parameter]) -> None:
-    wanted = f"loss as a function loss(model, {', '.join(parameters)})"
-    if not callable(loss):
-        raise InputError(wanted, type(loss).__name__, "pass the function that training minimised")
-    try:
-        inspect.signature(loss).bind(model, **dict.fromkeys(parameters))
-    except ValueError:  # built-in callables may have no signature
-        return
-    except TypeError as error:
-        raise InputError(
-            wanted, str(error), "name its arguments like the parameters, or wrap it in a lambda"
-        ) from None

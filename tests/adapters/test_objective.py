@@ -5,7 +5,6 @@ import pytest
 import torch
 
 import twoaxis as ta
-from twoaxis.adapters.pytorch_objective import torch_objective
 from twoaxis.remedies.polish.polish import polish
 
 TIMES = torch.linspace(0, 2, 40, dtype=torch.float64)[:, None]
@@ -50,7 +49,7 @@ def model():
 
 def test_the_start_is_the_model(model):
     net, known = model
-    objective = torch_objective(net, loss, known, residual=decay, points=TIMES)
+    objective = ta.objective(net, loss, known, residual=decay, points=TIMES)
     weights = np.concatenate([p.detach().double().numpy().ravel() for p in net.parameters()])
     np.testing.assert_array_equal(objective.start[:-1], weights)
     assert objective.start[-1] == pytest.approx(np.log(known["rate"].delivered))
@@ -60,7 +59,7 @@ def test_the_start_is_the_model(model):
 
 def test_gradient_is_that_of_differences(model):
     net, known = model
-    objective = torch_objective(net, loss, known, residual=decay, points=TIMES)
+    objective = ta.objective(net, loss, known, residual=decay, points=TIMES)
     generator = np.random.default_rng(0)
     _, gradient = objective.value_and_gradient(objective.start)
     own = np.zeros_like(objective.start)
@@ -76,8 +75,8 @@ def test_early_stopping_is_found_and_the_model_stays(model):
     net, known = model
     net.train()
     before = {name: value.clone() for name, value in net.state_dict().items()}
-    objective = torch_objective(net, loss, known, residual=decay, points=TIMES)
-    frozen = ta.from_torch(net, decay, TIMES, known, precision="float64")
+    objective = ta.objective(net, loss, known, residual=decay, points=TIMES)
+    frozen = ta.from_torch(net, decay, known, points=TIMES)
     found = polish(frozen, objective, iterations=300, progress=False)
     assert abs(found.gap_before["rate"]) > 5
     assert found.closed_percent["rate"] >= 90
@@ -100,7 +99,7 @@ def test_weights_that_are_held_stay_out_of_the_vector(model):
     net, known = model
     for each in net[0].parameters():
         each.requires_grad_(False)
-    objective = torch_objective(net, loss, known, residual=decay, points=TIMES)
+    objective = ta.objective(net, loss, known, residual=decay, points=TIMES)
     assert objective.start.size == 8 + 1 + 1
     module = objective.module(objective.start + 1)
     assert torch.equal(module[0].weight, net[0].weight.double())
@@ -111,11 +110,25 @@ def test_weights_that_are_held_stay_out_of_the_vector(model):
 def test_a_linear_coordinate_is_the_value_itself(model):
     net, _ = model
     known = {"rate": ta.Parameter(delivered=-0.5, bounds=(-2.0, 2.0), coordinate="linear", scale=1)}
-    objective = torch_objective(net, loss, known, residual=decay, points=TIMES)
+    objective = ta.objective(net, loss, known, residual=decay, points=TIMES)
     assert objective.start[-1] == -0.5
     moved = objective.start.copy()
     moved[-1] = 5.0  # outside the bounds, which are widened to hold it
     assert objective.frozen(moved).parameters["rate"].bounds == (-2.0, 5.0)
+
+
+def test_a_subject_that_knows_its_loss_needs_nothing_else(model):
+    """As a run does: whatever has a method `objective` is asked for it."""
+    net, known = model
+    made = ta.objective(net, loss, known, residual=decay, points=TIMES)
+
+    class Run:
+        def objective(self):
+            return made
+
+    assert ta.objective(Run()) is made
+    with pytest.raises(ta.InputError, match="a run and parameters, points"):
+        ta.objective(Run(), None, known, points=TIMES)
 
 
 def test_bad_input(model):
@@ -123,12 +136,13 @@ def test_bad_input(model):
 
     def refused(words, net=net, loss=loss, known=known, residual=decay, points=TIMES):
         with pytest.raises(ta.InputError, match=words):
-            torch_objective(net, loss, known, residual=residual, points=points)
+            ta.objective(net, loss, known, residual=residual, points=points)
 
     refused("a torch.nn.Module", net=lambda t: t)
-    refused(r"loss as a function loss\(model, rate\)", loss=3.0)
-    refused(r"loss as a function loss\(model, rate\)", loss=lambda model: model)
-    refused(r"a residual\(model, points, rate\)", residual=lambda model: model)
+    refused(r"a function loss\(model, rate\)", loss=3.0)
+    refused(r"a function loss\(model, rate\)", loss=lambda model: model)
+    refused(r"a function residual\(model, points, rate\)", residual=lambda model: model)
+    refused("no loss, points", loss=None, points=None)
     refused("points as finite numbers", points=np.array([np.nan]))
     unknown = {"rate": ta.Parameter(truth=1.0, bounds=(0.1, 10.0))}
     refused("a delivered value for every parameter", known=unknown)
