@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from twoaxis.version import __version__
 
 if TYPE_CHECKING:
+    from twoaxis import plots as plots
     from twoaxis import views as views
     from twoaxis.adapters import from_deepxde as from_deepxde
     from twoaxis.adapters import from_jax as from_jax
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
     from twoaxis.diagnosis import Audit as Audit
     from twoaxis.diagnosis import Comparison as Comparison
     from twoaxis.diagnosis import Route as Route
+    from twoaxis.diagnosis import Snapshots as Snapshots
     from twoaxis.diagnosis import Tolerance as Tolerance
     from twoaxis.diagnosis import audit as audit
     from twoaxis.diagnosis import compare as compare
     from twoaxis.diagnosis import follow as follow
-    from twoaxis.diagnosis import load_audit as load_audit
     from twoaxis.errors import AccuracyWarning as AccuracyWarning
     from twoaxis.errors import InputError as InputError
     from twoaxis.errors import MisfitWarning as MisfitWarning
@@ -61,13 +62,6 @@ if TYPE_CHECKING:
     from twoaxis.remedies import simulated_audit as simulated_audit
     from twoaxis.remedies import suggest_sites as suggest_sites
     from twoaxis.remedies import suggest_sites_for_problem as suggest_sites_for_problem
-    from twoaxis.report import plot_along_training as plot_along_training
-    from twoaxis.report import plot_decision_map as plot_decision_map
-    from twoaxis.report import plot_delivery as plot_delivery
-    from twoaxis.report import plot_evidence as plot_evidence
-    from twoaxis.report import plot_profile as plot_profile
-    from twoaxis.report import plot_resolution as plot_resolution
-    from twoaxis.report import plot_spectrum as plot_spectrum
     from twoaxis.resolution import NeededObservations as NeededObservations
     from twoaxis.resolution import Resolution as Resolution
     from twoaxis.resolution import needed_observations as needed_observations
@@ -92,7 +86,7 @@ if TYPE_CHECKING:
 # Where each public name lives. Names are looked up when they are first used, so that importing
 # the library is cheap and its core works without JAX, PyTorch and Dask.
 _PUBLIC = {
-    "twoaxis": ("views",),
+    "twoaxis": ("plots", "views"),
     "twoaxis.adapters": (
         "from_deepxde",
         "from_jax",
@@ -105,11 +99,11 @@ _PUBLIC = {
         "Audit",
         "Comparison",
         "Route",
+        "Snapshots",
         "Tolerance",
         "audit",
         "compare",
         "follow",
-        "load_audit",
     ),
     "twoaxis.errors": ("AccuracyWarning", "InputError", "MisfitWarning"),
     "twoaxis.exported.file": ("load_residual",),
@@ -147,15 +141,6 @@ _PUBLIC = {
         "simulated_audit",
         "suggest_sites",
         "suggest_sites_for_problem",
-    ),
-    "twoaxis.report": (
-        "plot_along_training",
-        "plot_decision_map",
-        "plot_delivery",
-        "plot_evidence",
-        "plot_profile",
-        "plot_resolution",
-        "plot_spectrum",
     ),
     "twoaxis.resolution": (
         "NeededObservations",

@@ -25,6 +25,7 @@ import pandas as pd
 import xarray as xr
 
 from twoaxis.errors import InputError
+from twoaxis.files import write_whole
 from twoaxis.io import Layout, Variable, labelled, read_attributes, read_netcdf, write_netcdf
 from twoaxis.parameters import Center, Parameters
 from twoaxis.version import __version__
@@ -200,7 +201,9 @@ class Result(Generic[Data]):
         """Raise `InputError` if values contradict each other; called when a file is loaded."""
         data: Any = self.data
         for name, value in self.derived().items():
-            if value is not None and name in data and not _same(data[name].values, value):
+            if value is None or (isinstance(data, xr.Dataset) and name not in data):
+                continue
+            if not _same(data[name].values, value):
                 raise InputError(
                     f"{name} as it follows from the other values",
                     f"{_short(data[name].values)}, not {_short(value)}",
@@ -215,11 +218,16 @@ class Result(Generic[Data]):
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw the result into matplotlib axes, or into a new figure, and return the axes."""
-        return _report().plot(self, ax=ax, **options)
+        return report_package().plot(self, ax=ax, **options)
 
     def _repr_html_(self) -> str:
-        html: str = _report().notebook_html(self)
+        html: str = report_package().notebook_html(self)
         return html
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write a page: one HTML file that works offline, in light and dark, on paper too."""
+        page: str = report_package().page(self)
+        return write_whole(path, lambda target: target.write_text(page, encoding="utf-8"))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write everything to one netCDF file, completely or not at all.
@@ -312,7 +320,7 @@ def _class_of(schema: str, path: str | os.PathLike[str]) -> type[Result[Any]]:
     return cls
 
 
-def _report() -> Any:
+def report_package() -> Any:
     """Return `twoaxis.report`, the one module above that results reach for."""
     return importlib.import_module("twoaxis.report")
 

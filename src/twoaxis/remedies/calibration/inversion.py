@@ -29,10 +29,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
+<<<<<<< HEAD
+from twoaxis.resolution.design import real_array
+=======
 from twoaxis.resolution.layouts import real_array
-from twoaxis.views.checks import is_whole
+from twoaxis.arrays import is_integer
+>>>>>>> main
 
 FloatArray = NDArray[np.float64]
 
@@ -164,7 +169,7 @@ def candidate_grid(
     interval : tuple of float, optional
         Between which values; by default the bounds of the parameter.
     """
-    if is_whole(candidates):
+    if is_integer(candidates):
         if candidates < LEAST:
             raise InputError(
                 f"at least {LEAST} candidates", f"candidates={candidates}", "pass candidates=17"

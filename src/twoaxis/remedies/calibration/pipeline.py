@@ -30,14 +30,19 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel
 from twoaxis.frozen import FrozenResidual
 from twoaxis.observations import standard_noise
 from twoaxis.parameters import Parameter
 from twoaxis.progress import progress_bar
+<<<<<<< HEAD
+from twoaxis.resolution.design import checked_layouts, checked_noise, real_array
+=======
 from twoaxis.resolution.layouts import checked_layouts, checked_noise, real_array
-from twoaxis.views.checks import is_whole
+from twoaxis.arrays import is_integer
+>>>>>>> main
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -417,7 +422,7 @@ def pipeline_seeds(seed: int | Sequence[int], count: int) -> IntArray:
 def check_seed(seed: Any) -> None:
     """Refuse what is not one whole number or several, none of them negative."""
     given = seed if isinstance(seed, (list, tuple)) else [seed]
-    if not (given and all(is_whole(s) and s >= 0 for s in given)):
+    if not (given and all(is_integer(s) and s >= 0 for s in given)):
         raise InputError(
             "an explicit seed, a whole number from 0 upwards or several",
             f"seed={seed!r}",
@@ -427,7 +432,7 @@ def check_seed(seed: Any) -> None:
 
 def check_count(name: str, value: Any, least: int) -> int:
     """Return a whole number of at least `least`."""
-    if not is_whole(value) or value < least:
+    if not is_integer(value) or value < least:
         raise InputError(
             f"{name} as a whole number of at least {least}",
             f"{name}={value!r}",

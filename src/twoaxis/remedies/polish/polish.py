@@ -29,13 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
+from twoaxis.arrays import is_integer, is_real
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameters
 from twoaxis.progress import progress_bar
 from twoaxis.remedies.polish.result import Finish, Polish, stage_of, wider_bounds
 from twoaxis.views import View
-from twoaxis.views.checks import is_real, is_whole
 
 FloatArray = NDArray[np.float64]
 
@@ -130,7 +130,7 @@ def moving_part(objective: Any, frozen: FrozenResidual) -> FrozenResidual:
 def _check_positions(objective: Any, frozen: FrozenResidual, size: int) -> None:
     given = getattr(objective, "positions", {})
     if not isinstance(given, Mapping) or not all(
-        name in frozen.parameters and is_whole(place) and 0 <= place < size
+        name in frozen.parameters and is_integer(place) and 0 <= place < size
         for name, place in given.items()
     ):
         raise InputError(
@@ -261,7 +261,7 @@ def _check_options(tolerance: Any, iterations: Any) -> None:
         raise InputError(
             "tolerance as a positive number of percent", repr(tolerance), "pass tolerance=1.0"
         )
-    if not (is_whole(iterations) and iterations >= 1):
+    if not (is_integer(iterations) and iterations >= 1):
         raise InputError(
             "at least one iteration", f"iterations={iterations!r}", "pass iterations=500"
         )

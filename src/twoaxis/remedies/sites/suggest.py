@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import AccuracyWarning, InputError
 from twoaxis.forward import ForwardModel, get_solver
 from twoaxis.observations import layout, noise_scale
@@ -54,7 +55,6 @@ from twoaxis.remedies.sites.search import (
 )
 from twoaxis.resolution.fisher import DERIVATIVE_ACCURACY, sensitivities
 from twoaxis.resolution.layouts import checked_layouts, checked_noise
-from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -136,7 +136,7 @@ def checked_request(
 
 
 def _check_count(name: str, value: Any) -> None:
-    if not is_whole(value) or value < 1:
+    if not is_integer(value) or value < 1:
         raise InputError(
             f"{name} as a whole number of at least 1", f"{name}={value!r}", f"pass {name}=10"
         )
@@ -381,7 +381,7 @@ def suggest_sites_for_problem(
     problem = get_problem(problem)
     solver = get_solver(problem)
     every = np.arange(int(np.prod(solver.shape)))
-    if is_whole(present):
+    if is_integer(present):
         present = layout(problem, int(present))
 
     def forward_at(sites: IndexArray) -> SiteForward:

@@ -1,19 +1,21 @@
-"""The decision map: what can be resolved against what the field prefers, and the route there.
+"""The decision map: matched error against field displacement, tolerances and routes.
 
-Places for labels in a picture, so that they neither cover points nor each other.
+`Placer` finds places for labels, so that they cover neither points nor each other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import fill
 from typing import Any
 
-from twoaxis.report.audited import Audited
-from twoaxis.report.theme import SMALL_SIZE, axis_or_new, colour, label, plain, route_colour
-from twoaxis.text import percent, shortened
+from twoaxis.diagnosis import Audit, Route
+from twoaxis.diagnosis.decision_map import AROUND_CANDIDATE, AROUND_TRUTH, Cell
+from twoaxis.report.inputs import as_audit, choose
+from twoaxis.report.theme import SMALL_SIZE, axis_or_new, color, label, plain, route_color
+from twoaxis.text import percent, shortened, visible
 
 Box = tuple[float, float, float, float]
 
@@ -66,7 +68,7 @@ class Placer:
                 found.append((box, bool(box[0] > x)))
         (left, right, low, _), on_right = min(found, key=lambda one: self._crowding(one[0]))
         text = self._text(words, left if on_right else right, low, "left" if on_right else "right")
-        text.set_color(colour("ink"))
+        text.set_color(color("ink"))
         return text
 
     def corner(self, words: str, span: tuple[float, float], rise: tuple[float, float]) -> Any:
@@ -85,7 +87,7 @@ class Placer:
         )
 
     def write(self, words: str, spots: Sequence[tuple[float, float]]) -> Any:
-        """Write centred at the first free spot."""
+        """Write centerd at the first free spot."""
         w, h = self.size(words)
         boxes = [(x - w / 2, x + w / 2, y - h / 2, y + h / 2) for x, y in spots]
         best = min(boxes, key=self._crowding)
@@ -104,13 +106,13 @@ class Placer:
             va="bottom",
             multialignment=side,
             fontsize=SMALL_SIZE,
-            color=colour("muted"),
+            color=color("muted"),
             linespacing=1.2,
             zorder=7,
         )
         plain(text)
         if any(_overlap((left, left + w, low, low + h), line) for line in self.lines):
-            ground = {"facecolor": colour("paper"), "alpha": 0.8, "edgecolor": "none", "pad": 1.0}
+            ground = {"facecolor": color("paper"), "alpha": 0.8, "edgecolor": "none", "pad": 1.0}
             text.set_bbox(ground)
         return text
 
@@ -141,19 +143,6 @@ MARKERS = "osDv^P*X"
 # More parameters than this have their names alone beside their markers.
 CROWD = 2
 
-# Cells as (low or high displacement, tight or weak observations); None is both.
-AROUND_TRUTH = {
-    ("small", "tight"): "inspect endpoint delivery",
-    ("large", "tight"): "strengthen residual evidence",
-    ("small", "weak"): "improve observations",
-    ("large", "weak"): "co-design observations and residual evidence",
-}
-AROUND_CANDIDATE = {
-    ("small", "tight"): "self-consistent",
-    ("small", "weak"): "improve observations",
-    ("large", None): "inspect endpoint delivery",
-}
-
 
 @dataclass(frozen=True)
 class Place:
@@ -162,23 +151,65 @@ class Place:
     name: str
     x: float
     y: float
-    route: str
+    route: Route
     trained: float = math.nan
 
 
-def places_of(audited: Audited, names: list[str]) -> list[Place]:
+def places_of(audit: Audit, names: list[str]) -> list[Place]:
     """Return the measured coordinates of parameters."""
-    own = audited.around_truth and audited.cross_view
+    own = audit.around_truth and audit.cross_view
     return [
         Place(
             name,
-            audited.displacement(name),
-            audited.value("/verdict", "resolution_percent", name),
-            audited.route(name),
-            audited.value("/verdict", "training_preference_percent", name) if own else math.nan,
+            _displacement(audit, name),
+            audit.percent("resolution", name),
+            audit.routes[name],
+            audit.percent("training_preference", name) if own else math.nan,
         )
         for name in names
     ]
+
+
+def _displacement(audit: Audit, name: str) -> float:
+    """Return the size by which a parameter is placed on the map, in percent.
+
+    Around a truth it is that of the audited view. Around a candidate it describes delivery, which
+    only the training view can assess; around a chosen point it is the delivery gap.
+    """
+    own = audit.percent("preference", name)
+    if audit.around_truth:
+        return own
+    trained = audit.percent("training_preference", name) if audit.cross_view else own
+    gap = abs(audit.percent("gap", name))
+    if audit.centered_on == "point" and not math.isnan(gap) and not math.isnan(trained):
+        return gap
+    return trained
+
+
+def limits_of(audit: Audit) -> tuple[float, float]:
+    """Return the tolerances of displacement and resolution; NaN where none is declared."""
+    tolerance = audit.tolerance
+    return (math.nan,) * 2 if tolerance is None else (tolerance.preference, tolerance.resolution)
+
+
+def describe(audit: Audit) -> str:
+    """Return coordinates, tolerances and routes as text."""
+
+    def known(value: float) -> str:
+        return "not known" if math.isnan(value) else percent(value)
+
+    parts = [
+        f"{visible(p.name)}: field displacement {known(p.x)}, {audit.matched_noun} {known(p.y)}, "
+        f"route {p.route.value}"
+        for p in places_of(audit, audit.names)
+    ]
+    limits = limits_of(audit)
+    declared = (
+        "no tolerance declared"
+        if math.isnan(limits[0])
+        else f"the tolerances are {percent(limits[0])} and {percent(limits[1])}"
+    )
+    return f"Decision map. {'; '.join(parts)}; {declared}."
 
 
 def plot_decision_map(audit: Any, *, parameter: str | None = None, ax: Any = None) -> Any:
@@ -186,12 +217,12 @@ def plot_decision_map(audit: Any, *, parameter: str | None = None, ax: Any = Non
 
     Around a truth the map has four cells. Around a candidate the column of residual evidence
     does not exist: a displacement says where training stopped, not where it should have. A
-    coordinate that is not known leaves a dashed line through all that it may be. A hollow
-    marker is a value within the material tolerance.
+    coordinate that is not known leaves a dashed line. A hollow marker is a value within the
+    material tolerance, or an undetermined route.
 
     Parameters
     ----------
-    audit : Audit or xarray.DataTree
+    audit : Audit
     parameter : str, optional
         One parameter; by default all of them.
     ax : matplotlib.axes.Axes, optional
@@ -200,14 +231,14 @@ def plot_decision_map(audit: Any, *, parameter: str | None = None, ax: Any = Non
     -------
     matplotlib.axes.Axes
     """
-    audited = Audited.of(audit)
-    names = audited.names if parameter is None else [audited.choose(parameter)]
-    places = places_of(audited, names)
+    audit = as_audit(audit)
+    names = audit.names if parameter is None else [choose(audit.names, parameter)]
+    places = places_of(audit, names)
     ax = axis_or_new(ax, SIZE)
-    limits = audited.tolerance("preference"), audited.tolerance("resolution")
+    limits = limits_of(audit)
     _scale(ax.set_xscale, ax.set_xlim, ax.xaxis, [limits[0], *(p.x for p in places)])
     _scale(ax.set_yscale, ax.set_ylim, ax.yaxis, [limits[1], *(p.y for p in places)])
-    _name_axes(ax, audited)
+    _name_axes(ax, audit)
     placer = Placer(ax)
     if not math.isnan(limits[0]):
         placer.avoid_line(*_fraction(ax, *limits))
@@ -217,9 +248,9 @@ def plot_decision_map(audit: Any, *, parameter: str | None = None, ax: Any = Non
     for place, spot in zip(places, spots, strict=True):
         _write_place(place, spot, placer, len(names))
     if math.isnan(limits[0]):
-        placer.write("no tolerance declared, and so no cells", [(0.5, 0.97), (0.5, 0.03)])
+        placer.write("no tolerance declared, so no cells", [(0.5, 0.97), (0.5, 0.03)])
     else:
-        cells = AROUND_TRUTH if audited.around_truth else AROUND_CANDIDATE
+        cells = AROUND_TRUTH if audit.around_truth else AROUND_CANDIDATE
         _draw_cells(ax, cells, limits, {p.route for p in places}, placer)
     return ax
 
@@ -243,17 +274,16 @@ def _scale(set_scale: Any, set_limits: Any, axis: Any, values: list[float]) -> N
     axis.set_minor_formatter(NullFormatter())
 
 
-def _name_axes(ax: Any, audited: Audited) -> None:
-    statistic = "" if audited.statistic == "mean" else ", 90th percentile"
-    if audited.around_truth:
-        x = "field's displacement from the truth, %"
-        y = f"matched error under repeated noise{statistic}, %"
+def _name_axes(ax: Any, audit: Audit) -> None:
+    mean = audit.tolerance is None or audit.tolerance.statistic == "mean"
+    statistic = "mean" if mean else "90th percentile"
+    if audit.around_truth:
+        x = "field displacement from the truth, %"
     else:
-        under = " under the training view" if audited.cross_view else ""
-        start = "delivered value" if audited.kind == "point" else audited.center_word
-        x = f"field's displacement from the {start}{under}, %"
-        y = f"matched deviation under repeated noise{statistic}, %"
-    label(ax, fill(x, 46), y)
+        under = " under the training view" if audit.cross_view else ""
+        start = "delivered value" if audit.centered_on == "point" else audit.center_word
+        x = f"field displacement from the {start}{under}, %"
+    label(ax, fill(x, 46), f"{audit.matched_noun} ({statistic}), %")
 
 
 def _fraction(ax: Any, x: float, y: float) -> tuple[float, float]:
@@ -267,7 +297,7 @@ def _draw_place(ax: Any, place: Place, marker: str, placer: Placer) -> tuple[flo
     x, y = min(place.x, LARGEST), min(place.y, LARGEST)
     if math.isnan(x) and math.isnan(y):
         return None
-    shown = colour(route_colour(place.route))
+    shown = color(route_color(place.route))
     at_x, at_y = _fraction(ax, 0.0 if math.isnan(x) else x, 0.0 if math.isnan(y) else y)
     line = {"color": shown, "ls": (0, (4, 3)), "lw": 1.3, "zorder": 2}
     if math.isnan(y):
@@ -278,10 +308,10 @@ def _draw_place(ax: Any, place: Place, marker: str, placer: Placer) -> tuple[flo
         ax.axhline(y, **line)
         placer.avoid_line(y=at_y)
         at_x = 1.0
-    hollow = place.route in ("within tolerance", "undetermined")
+    hollow = place.route in (Route.WITHIN_TOLERANCE, Route.UNDETERMINED)
     style = {"mec": shown, "transform": ax.transAxes, "clip_on": False, "zorder": 6}
-    fill_colour = "none" if hollow else shown
-    ax.plot([at_x], [at_y], marker, ms=9, mew=2, mfc=fill_colour, **style)
+    fill_color = "none" if hollow else shown
+    ax.plot([at_x], [at_y], marker, ms=9, mew=2, mfc=fill_color, **style)
     placer.occupy(at_x, at_y)
     if not math.isnan(place.trained) and not math.isnan(y):
         other, _ = _fraction(ax, min(place.trained, LARGEST), y)
@@ -318,20 +348,24 @@ def _write_place(
 
 def _draw_cells(
     ax: Any,
-    cells: Any,
+    cells: Mapping[Cell, Route],
     limits: tuple[float, float],
-    routes: set[str],
+    routes: set[Route],
     placer: Placer,
 ) -> None:
-    line = {"color": colour("muted"), "lw": 1.2, "zorder": 1}
+    line = {"color": color("muted"), "lw": 1.2, "zorder": 1}
     x, y = _fraction(ax, *limits)
     ax.axvline(limits[0], **line)
-    if ("large", None) in cells:  # tight or weak makes no difference there
+    if ("large", None) in cells:  # tight or loose makes no difference there
         ax.plot([0, x], [y, y], transform=ax.transAxes, **line)
     else:
         ax.axhline(limits[1], **line)
     spans = {"small": (0.0, x), "large": (x, 1.0)}
-    heights = {"tight": (0.0, y), "weak": (y, 1.0), None: (0.0, 1.0)}
+    heights: dict[str | None, tuple[float, float]] = {
+        "tight": (0.0, y),
+        "loose": (y, 1.0),
+        None: (0.0, 1.0),
+    }
     for (column, row), route in cells.items():
         (left, right), (low, high) = spans[column], heights[row]
         active = route in routes
@@ -340,13 +374,13 @@ def _draw_cells(
                 [left, right],
                 low,
                 high,
-                color=colour(route_colour(route)),
+                color=color(route_color(route)),
                 alpha=0.13,
                 lw=0,
                 transform=ax.transAxes,
                 zorder=0,
             )
-        words = fill(route, max(10, min(24, int(50 * (right - left)))))
+        words = fill(route.value, max(10, min(24, int(50 * (right - left)))))
         text = placer.corner(words, (left, right), (low, high))
-        text.set_color(colour(route_colour(route)) if active else colour("muted"))
+        text.set_color(color(route_color(route)) if active else color("muted"))
         text.set_fontweight("bold" if active else "normal")

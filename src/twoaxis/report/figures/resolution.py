@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoaxis.diagnosis import Audit
 from twoaxis.errors import InputError
-from twoaxis.report.audited import Audited
-from twoaxis.report.theme import axis_or_new, colour, label, legend_above, mark, open_frame, plain
+from twoaxis.report.inputs import choose
+from twoaxis.report.theme import axis_or_new, color, label, legend_above, mark, open_frame, plain
 from twoaxis.resolution import Resolution
-from twoaxis.text import number, percent, shortened
+from twoaxis.text import number, percent, shortened, visible
 
 FloatArray = NDArray[np.float64]
 
@@ -22,14 +23,14 @@ FAR = 6.0
 
 @dataclass(frozen=True)
 class Spread:
-    """Repeated-noise estimates of one parameter, relative to the centre of the replicas.
+    """Repeated-noise estimates of one parameter, relative to the center of the replicas.
 
     Attributes
     ----------
     name : str
     center : float
     around : str
-        A word for the centre of the replicas.
+        A word for the center of the replicas.
     noun : str
         What a deviation is called.
     deviation : array
@@ -63,14 +64,14 @@ def plot_resolution(
 ) -> Any:
     """Draw the distribution of the repeated-noise estimates of one parameter.
 
-    Bars: signed relative deviation of the estimates from the centre. Line: the normal
+    Bars: signed relative deviation of the estimates from the center. Line: the normal
     distribution that Fisher information predicts. A bar at the far end that towers over its
     neighbours holds estimates that stopped at a bound. From an audit, the delivered value and
     the matched estimate of its own data are marked; what lies far outside is an arrow.
 
     Parameters
     ----------
-    resolution : Resolution, Audit or xarray.DataTree
+    resolution : Resolution or Audit
     parameter : str, optional
         Needed when there are several.
     layout : str, optional
@@ -83,70 +84,94 @@ def plot_resolution(
     """
     if isinstance(resolution, Resolution):
         spread = _from_resolution(resolution, parameter, layout)
+    elif isinstance(resolution, Audit):
+        spread = spread_of(resolution, parameter, layout)
     else:
-        if not hasattr(resolution, "tree") and not hasattr(resolution, "subtree"):
-            raise InputError(
-                "what twoaxis.resolve or twoaxis.audit returned",
-                type(resolution).__name__,
-                "pass a Resolution or an Audit",
-            )
-        spread = spread_of(Audited.of(resolution), parameter, layout)
-    ax = axis_or_new(ax)
-    return _draw(ax, spread)
+        raise InputError(
+            "what twoaxis.resolve or twoaxis.audit returned",
+            type(resolution).__name__,
+            "pass a Resolution or an Audit",
+        )
+    return _draw(axis_or_new(ax), spread)
 
 
 def _from_resolution(found: Resolution, parameter: str | None, layout: str | None) -> Spread:
     data = found.select(parameter, layout)
-    center = float(data["center"])
     kind = found.centered_on
     return Spread(
         name=str(data["parameter"].values),
-        center=center,
-        around={"truth": "truth", "delivered": "delivered value"}.get(kind, "centre"),
+        around={"truth": "truth", "delivered": "delivered value"}.get(kind, "center"),
         noun="error" if kind == "truth" else "deviation",
-        # deviation_percent has the right reference; the estimate gives it its sign.
-        deviation=np.sign(data["estimate"].values - center) * data["deviation_percent"].values,
-        fisher=data["fisher_sd_percent"].values,
+        **_estimates(data),
     )
 
 
-def spread_of(audited: Audited, parameter: str | None, layout: str | None = None) -> Spread:
+def _estimates(data: Any) -> dict[str, Any]:
+    """Return center, signed deviations and predicted standard deviations of one parameter."""
+    center = float(data["center"])
+    return {
+        "center": center,
+        # deviation_percent has the right reference; the estimate gives it its sign.
+        "deviation": np.sign(data["estimate"].values - center) * data["deviation_percent"].values,
+        "fisher": data["fisher_sd_percent"].values,
+    }
+
+
+def spread_of(audit: Audit, parameter: str | None, layout: str | None = None) -> Spread:
     """Return the repeated-noise estimates that an audit holds."""
-    group = audited.need("/resolution")
-    name = audited.choose(parameter)
+    group = audit.used_layouts if layout is None else audit.need("/resolution")
+    name = choose(audit.names, parameter)
     layouts = [str(one) for one in group["layout"].values]
     if layout is not None and layout not in layouts:
         raise InputError(
             f"one of the layouts {', '.join(layouts)}",
             f"layout={layout!r}",
-            "name one, or leave it out for those that the audit counts",
+            "name one, or leave it out for the layouts that the audit uses",
         )
-    used = np.array(group["used"].values, dtype=bool)
-    chosen = used if layout is None else np.array([one == layout for one in layouts])
-    data = group.isel(parameter=audited.index(name)).isel(layout=np.flatnonzero(chosen))
-    center = float(data["center"])
-    # The replicas may have been simulated elsewhere than at the centre of the audit.
-    same = bool(np.isclose(center, audited.center(name), rtol=1e-9, atol=0.0))
+    chosen = layouts if layout is None else [layout]
+    found = _estimates(group.sel(parameter=name, layout=chosen))
+    # The replicas may have been simulated elsewhere than at the center of the audit.
+    home = audit.center.values[name]
+    same = bool(np.isclose(found["center"], home, rtol=1e-9, atol=0.0))
+    matched, delivered = audit.group("/matched"), audit.parameters[name].delivered
     values = {
-        "truth": audited.center(name) if audited.around_truth and not same else np.nan,
-        "delivered": audited.delivered(name),
-        "matched": audited.value("/matched", "estimate", name),
+        "truth": home if audit.around_truth and not same else np.nan,
+        "delivered": np.nan if delivered is None else delivered,
+        "matched": np.nan if matched is None else float(matched["estimate"].sel(parameter=name)),
     }
-    if audited.kind == "delivered" and same:
+    if audit.centered_on == "delivered" and same:
         values.pop("delivered")
     marks = {
-        kind: (value, audited.off(name, value, center))
+        kind: (value, audit.off(name, value, found["center"]))
         for kind, value in values.items()
         if np.isfinite(value)
     }
     return Spread(
         name=name,
-        center=center,
-        around=audited.center_word if same else "centre of the replicas",
-        noun="error" if audited.around_truth else "deviation",
-        deviation=np.sign(data["estimate"].values - center) * data["deviation_percent"].values,
-        fisher=data["fisher_sd_percent"].values,
+        around=audit.center_word if same else "center of the replicas",
+        noun="error" if audit.around_truth else "deviation",
         marks=marks,
+        **found,
+    )
+
+
+def describe(audit: Audit, name: str) -> str:
+    """Return size and shape of the repeated-noise distribution as text."""
+    spread = spread_of(audit, name)
+    fisher = spread.fisher[np.isfinite(spread.fisher)]
+    theory = (
+        f"Fisher information predicts a standard deviation of {percent(float(fisher.mean()))}"
+        if fisher.size
+        else "Fisher information predicts none"
+    )
+    marks = "".join(
+        f"; {kind} {number(value)} deviates by {percent(off, '+')}"
+        for kind, (value, off) in spread.marks.items()
+    )
+    return (
+        f"Histogram of {spread.deviation.size} matched fits of {visible(name)} around the "
+        f"{spread.around} {number(spread.center)}: mean {spread.noun} {percent(spread.mean)}, "
+        f"standard deviation {percent(float(spread.deviation.std()))}; {theory}{marks}."
     )
 
 
@@ -156,9 +181,9 @@ def _draw(ax: Any, spread: Spread) -> Any:
         spread.deviation.ravel(),
         bins=int(np.clip(2 * np.sqrt(spread.deviation.size), 8, 40)),
         density=True,
-        color=colour("matched"),
+        color=color("matched"),
         alpha=0.45,
-        label="repeated-noise refits",
+        label="matched fits to repeated noise",
     )
     _draw_theory(ax, spread.fisher)
     reach = max([np.abs(spread.deviation).max(), *np.abs(ax.get_xlim())])
@@ -171,7 +196,7 @@ def _draw(ax: Any, spread: Spread) -> Any:
         else:
             _draw_arrow(ax, kind, np.sign(off), text)
     size = spread.deviation.size
-    title = f"{name} = {spread.center:g}: mean {spread.noun} {spread.mean:.2f}% over {size} refits"
+    title = f"{name} = {spread.center:g}: mean {spread.noun} {spread.mean:.2f}% over {size} fits"
     open_frame(ax, "top", "right", "left")
     ax.set_yticks([])
     label(ax, f"estimate of {name} relative to the {spread.around}, %")
@@ -188,7 +213,7 @@ def _draw_theory(ax: Any, deviations: FloatArray) -> None:
     reach = 4 * finite.max()
     x = np.linspace(-reach, reach, 400)[:, None]
     density = np.exp(-0.5 * (x / finite) ** 2) / (finite * np.sqrt(2 * np.pi))
-    ax.plot(x, density.mean(axis=1), color=colour("theory"), lw=2, label="Fisher prediction")
+    ax.plot(x, density.mean(axis=1), color=color("theory"), lw=2, label="Fisher prediction")
 
 
 def _draw_arrow(ax: Any, kind: str, side: float, text: str) -> None:
@@ -199,7 +224,7 @@ def _draw_arrow(ax: Any, kind: str, side: float, text: str) -> None:
         marker=">" if side > 0 else "<",
         ls="",
         ms=9,
-        color=colour(kind),
+        color=color(kind),
         transform=ax.transAxes,
         label=f"{text}, outside",
         zorder=4,

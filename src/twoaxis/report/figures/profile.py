@@ -1,4 +1,4 @@
-"""The frozen profile: what the residual of the frozen field says about one parameter."""
+"""The frozen profile: the residual loss of the frozen field along one parameter."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoaxis.report.audited import Audited
-from twoaxis.report.theme import axis_or_new, colour, label, legend_above, mark, open_frame
-from twoaxis.text import number, shortened
+from twoaxis.diagnosis import Audit
+from twoaxis.geometry import FrozenScan
+from twoaxis.report.inputs import center_word, choose, part_of
+from twoaxis.report.theme import axis_or_new, color, label, legend_above, mark, open_frame
+from twoaxis.text import number, shortened, visible
 
 FloatArray = NDArray[np.float64]
 
@@ -20,44 +22,47 @@ DEPTH = 1e-9
 
 
 def plot_profile(
-    audit: Any, *, parameter: str | None = None, training_view: bool = False, ax: Any = None
+    result: Any, *, parameter: str | None = None, training_view: bool = False, ax: Any = None
 ) -> Any:
     """Draw the frozen profile along one parameter, with its quadratic model and its minimum.
 
-    The field is held; only the parameter moves, and other parameters stay at the centre. The
-    quadratic model is that of the residual linearised at the centre. A minimum on a bound is
-    said to be there.
+    The field is held; only the parameter moves, and other parameters stay at the center. The
+    quadratic model is that of the residual linearized at the center. A minimum on a bound is
+    labelled as such.
 
     Parameters
     ----------
-    audit : Audit or xarray.DataTree
+    result : FrozenScan or Audit
     parameter : str, optional
         Needed when there are several.
     training_view : bool
-        Draw the profile under the training view, where the audited view is another one.
+        Of an audit: draw the profile under the training view, where that is another one.
     ax : matplotlib.axes.Axes, optional
 
     Returns
     -------
     matplotlib.axes.Axes
     """
-    audited = Audited.of(audit)
-    name = audited.choose(parameter)
-    path = "/training_view/scan" if training_view and audited.cross_view else "/scan"
-    scan = audited.need(path).isel(parameter=audited.index(name))
+    if training_view and isinstance(result, Audit):
+        result = result.training.scan
+    found = part_of(result, FrozenScan, "scan")
+    name = choose(found.names, parameter)
+    scan = found.data.sel(parameter=name)
     ax = axis_or_new(ax)
-    x = np.asarray(scan["candidate_value"].values, dtype=float)
-    profile = np.asarray(scan["profile"].values, dtype=float)
-    model = np.asarray(scan["quadratic_model"].values, dtype=float)
-    ax.plot(x, profile, color=colour("ink"), lw=2, label="frozen profile", zorder=4)
-    ax.plot(x, model, color=colour("muted"), lw=1.3, ls=(0, (5, 2)), label="quadratic model")
-    if audited.parameters[name].coordinate == "log":
+    x, profile = scan["candidate_value"].values, scan["profile"].values
+    ax.plot(x, profile, color=color("ink"), lw=2, label="frozen profile", zorder=4)
+    model = profile
+    if "quadratic_model" in scan:
+        model = scan["quadratic_model"].values
+        ax.plot(x, model, color=color("muted"), lw=1.3, ls=(0, (5, 2)), label="quadratic model")
+    if found.parameters[name].coordinate == "log":
         _logarithmic(ax, x)
     _choose_height(ax, profile, model)
-    _mark_values(ax, audited, name, scan)
-    _mark_minima(ax, audited, scan)
+    _mark_values(ax, found, name)
+    if len(found.names) == 1:  # minima of all parameters together do not lie on the curve
+        _mark_minima(ax, found)
     shown = shortened(name)
-    others = ", others at the centre" if len(audited.names) > 1 else ""
+    others = ", others at the center" if len(found.names) > 1 else ""
     label(ax, f"{shown}{others}", "residual loss of the frozen field")
     open_frame(ax)
     legend_above(ax)
@@ -105,28 +110,24 @@ def _plain_powers(ax: Any) -> None:
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
 
 
-def _mark_values(ax: Any, audited: Audited, name: str, scan: Any) -> None:
-    center, delivered = audited.center(name), audited.delivered(name)
-    minimum = float(scan["minimum"])
-    mark(ax, "truth", center, f"{audited.center_word} {number(center)}", "center")
-    if np.isfinite(delivered) and audited.kind != "delivered":
+def _mark_values(ax: Any, found: FrozenScan, name: str) -> None:
+    center, delivered = found.center.values[name], found.parameters[name].delivered
+    kind = found.center.kind
+    mark(ax, "truth", center, f"{center_word(kind)} {number(center)}", "center")
+    if delivered is not None and kind != "delivered":
         mark(ax, "delivered", delivered, f"delivered {number(delivered)}")
-    if np.isfinite(minimum):
-        word = "minimum" if len(audited.names) == 1 else "joint minimum"
-        status = str(scan.attrs.get("status", "interior"))
+    if found.minimum is not None:
+        minimum = found.minimum[name]
+        word = "minimum" if len(found.names) == 1 else "joint minimum"
         ends = {f"on the {side} bound of {name}": f", {side} bound" for side in ("lower", "upper")}
-        where = ends.get(status, "")
-        mark(ax, "preferred", minimum, f"{word} {number(minimum)}{where}")
+        mark(ax, "preferred", minimum, f"{word} {number(minimum)}{ends.get(found.status, '')}")
     else:
         ax.plot([], [], " ", label="flat: no minimum")
 
 
-def _mark_minima(ax: Any, audited: Audited, scan: Any) -> None:
+def _mark_minima(ax: Any, found: FrozenScan) -> None:
     """Put a dot on each minimum, full on the lowest."""
-    if len(audited.names) > 1:  # minima of all parameters together do not lie on the curve
-        return
-    where = np.atleast_1d(scan["local_minimum"].values).astype(float)
-    height = np.atleast_1d(scan["local_profile"].values).astype(float)
+    where, height = found.data["local_minimum"].values[:, 0], found.data["local_profile"].values
     low = ax.get_ylim()[0] * (1.05 if ax.get_yscale() == "log" else 1.0)
     for k, (x, y) in enumerate(zip(where, height, strict=True)):
         ax.plot(
@@ -135,8 +136,23 @@ def _mark_minima(ax: Any, audited: Audited, scan: Any) -> None:
             "o",
             ms=7,
             mew=1.8,
-            mec=colour("preferred"),
-            mfc=colour("preferred") if k == 0 else "none",
+            mec=color("preferred"),
+            mfc=color("preferred") if k == 0 else "none",
             clip_on=False,
             zorder=6,
         )
+
+
+def describe(found: FrozenScan, name: str) -> str:
+    """Return minimum, center and delivered value as text."""
+    parameter = found.parameters[name]
+    low, high = parameter.bounds
+    where = "it is flat and has no minimum"
+    if found.minimum is not None:
+        where = f"its minimum lies at {number(found.minimum[name])} ({visible(found.status)})"
+    delivered = parameter.delivered
+    end = "" if delivered is None else f", the delivered value is {number(delivered)}"
+    return (
+        f"Frozen profile along {visible(name)} from {number(low)} to {number(high)}: {where}; "
+        f"the {center_word(found.center.kind)} is {number(found.center.values[name])}{end}."
+    )

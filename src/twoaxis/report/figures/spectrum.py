@@ -1,4 +1,4 @@
-"""Which residual modes see the parameter, and how their pulls cancel."""
+"""Strength and evidence by residual mode, and how far the evidence cancels."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoaxis.report.audited import Audited
-from twoaxis.report.theme import axis_or_new, colour, label, legend_above, note, open_frame
-from twoaxis.text import shortened
+from twoaxis.geometry import Spectrum
+from twoaxis.report.inputs import choose, part_of
+from twoaxis.report.theme import axis_or_new, color, label, legend_above, note, open_frame
+from twoaxis.text import percent, shortened, visible
 
 FloatArray = NDArray[np.float64]
 
@@ -38,12 +39,12 @@ class Modes:
         return self.up + self.down
 
 
-def modes_of(audited: Audited, name: str) -> Modes | None:
+def modes_of(found: Spectrum, name: str) -> Modes | None:
     """Return the running shares, or None where the residual does not see the parameter."""
-    group = audited.need("/spectrum").isel(parameter=audited.index(name))
-    strength = np.asarray(group["strength"].values, dtype=float)
+    group = found.data.sel(parameter=name)
+    strength = group["strength"].values
     # The gradient is 2 B, so that a positive contribution pulls the parameter down.
-    pull = -np.asarray(group["signed"].values, dtype=float)
+    pull = -group["signed"].values
     total, size = float(group["strength_total"]), float(np.abs(pull).sum()) or 1.0
     if not total > 0:
         return None
@@ -54,7 +55,7 @@ def modes_of(audited: Audited, name: str) -> Modes | None:
     )
 
 
-def plot_spectrum(audit: Any, *, parameter: str | None = None, ax: Any = None) -> Any:
+def plot_spectrum(result: Any, *, parameter: str | None = None, ax: Any = None) -> Any:
     """Draw running sums of strength and signed evidence over the residual modes.
 
     The two areas are the evidence that pulls the parameter up and down; the line between them
@@ -63,7 +64,7 @@ def plot_spectrum(audit: Any, *, parameter: str | None = None, ax: Any = None) -
 
     Parameters
     ----------
-    audit : Audit or xarray.DataTree
+    result : Spectrum or Audit
     parameter : str, optional
         Needed when there are several.
     ax : matplotlib.axes.Axes, optional
@@ -72,11 +73,11 @@ def plot_spectrum(audit: Any, *, parameter: str | None = None, ax: Any = None) -
     -------
     matplotlib.axes.Axes
     """
-    audited = Audited.of(audit)
-    name = audited.choose(parameter)
-    modes = modes_of(audited, name)
+    found = part_of(result, Spectrum, "spectrum")
+    name = choose(found.names, parameter)
+    modes = modes_of(found, name)
     ax = axis_or_new(ax)
-    label(ax, "residual modes, from the first to this one", "running share, %")
+    label(ax, "residual modes, up to this one", "cumulative share, %")
     open_frame(ax)
     if modes is None:
         ax.set_xticks([])
@@ -91,18 +92,18 @@ def plot_spectrum(audit: Any, *, parameter: str | None = None, ax: Any = None) -
     ):
         if not part.any():
             continue
-        ax.stairs(100 * part, edges, fill=True, color=colour(role), alpha=0.35, lw=0, label=word)
-    ax.stairs(100 * modes.net, edges, baseline=None, color=colour("ink"), lw=2, label="net")
+        ax.stairs(100 * part, edges, fill=True, color=color(role), alpha=0.35, lw=0, label=word)
+    ax.stairs(100 * modes.net, edges, baseline=None, color=color("ink"), lw=2, label="net evidence")
     ax.stairs(
         100 * modes.strength,
         edges,
         baseline=None,
-        color=colour("preferred"),
+        color=color("preferred"),
         ls="--",
         lw=1.6,
-        label="strength held",
+        label="cumulative strength",
     )
-    ax.axhline(0, color=colour("muted"), lw=0.8)
+    ax.axhline(0, color=color("muted"), lw=0.8)
     _scale(ax, len(modes.net))
     low = min(100 * modes.down.min(), 0.0)
     ax.set_ylim(low - 6, max(100.0, 100 * modes.up.max()) + 6)
@@ -121,3 +122,22 @@ def _scale(ax: Any, count: int) -> None:
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlim(0.5, count + 0.5)
+
+
+def describe(found: Spectrum, name: str) -> str:
+    """Return how much strength the modes hold, and what is left of the evidence, as text."""
+    modes = modes_of(found, name)
+    if modes is None:
+        return f"Empty: the residual does not see {visible(name)}."
+    half = int(np.searchsorted(modes.strength, 0.5)) + 1
+    held = (
+        f"the first {half} hold half of the strength"
+        if half <= len(modes.strength)
+        else "together they hold less than half of the strength"
+    )
+    return (
+        f"Cumulative sums over {len(modes.net)} residual modes for {visible(name)}: {held}, all "
+        f"of them {percent(100 * float(modes.strength[-1]))}; {percent(100 * float(modes.up[-1]))} "
+        f"of the evidence pulls up and {percent(-100 * float(modes.down[-1]))} down, which leaves "
+        f"{percent(100 * float(modes.net[-1]), '+')}."
+    )

@@ -1,4 +1,4 @@
-"""Where in the domain the field is wrong, and where its evidence about the parameter sits."""
+"""Field, residual and signed evidence about a parameter over the domain."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
+from twoaxis.diagnosis import Audit
+from twoaxis.diagnosis.result import MISSING
 from twoaxis.errors import InputError
-from twoaxis.report.audited import MISSING, Audited
+from twoaxis.report.inputs import as_audit, choose
 from twoaxis.report.theme import (
     SMALL,
     SMALL_SIZE,
     axis_or_new,
-    colour,
+    color,
     diverging,
     label,
     open_frame,
     plain,
 )
-from twoaxis.text import shortened
+from twoaxis.text import number, percent, shortened, visible
 
 FloatArray = NDArray[np.float64]
 Quantity = Literal["field", "residual", "evidence"]
 
-# Colours reach their full strength at this quantile of the sizes: a few extremes say no more.
+# Colors reach their full strength at this quantile of the sizes: a few extremes say no more.
 ROBUST = 0.98
 # Up to so many points on a line, each has a stem.
 STEMS = 120
@@ -49,7 +50,7 @@ def plot_evidence(
 
     Parameters
     ----------
-    audit : Audit or xarray.DataTree
+    audit : Audit
     quantity : {"evidence", "residual", "field"}
     parameter : str, optional
         Needed for the evidence when there are several.
@@ -59,10 +60,9 @@ def plot_evidence(
     -------
     matplotlib.axes.Axes
     """
-    audited = Audited.of(audit)
-    values, words = _values(audited, quantity, parameter)
-    group = audited.need("/field")
-    points = np.asarray(group["points"].values, dtype=float)
+    values, words = _values(as_audit(audit), quantity, parameter)
+    group = audit.field
+    points = group["points"].values
     names = [shortened(name, 16) for name in group["axis"].values]
     ax = axis_or_new(ax, SMALL)
     if points.shape[1] == 1:
@@ -70,29 +70,29 @@ def plot_evidence(
     return _map(ax, points, values, names, words, quantity)
 
 
-def _values(audited: Audited, quantity: Quantity, parameter: str | None) -> tuple[FloatArray, str]:
-    group = audited.need("/field")
+def _values(audit: Audit, quantity: Quantity, parameter: str | None) -> tuple[FloatArray, str]:
+    group = audit.field
     if quantity not in get_args(Quantity):
         raise InputError(
             'quantity "field", "residual" or "evidence"', repr(quantity), "choose one of them"
         )
     if parameter is not None or quantity == "evidence":
-        name = audited.choose(parameter)
+        name = choose(audit.names, parameter)
     if quantity == "evidence":
-        values = group["contribution"].isel(parameter=audited.index(name)).values
+        values = group["contribution"].sel(parameter=name).values
         words = f"evidence: + pulls {shortened(name, 12)} down"
     elif quantity == "residual":
-        values, words = group["residual"].values, f"residual at the {audited.center_word}"
+        values, words = group["residual"].values, f"residual at the {audit.center_word}"
     elif "field" not in group:
         what, call = MISSING["field"]
-        raise InputError(f"an audit that holds {what}", "one without it", f"use {call}")
+        raise InputError(f"an audit with {what}", "one without it", f"use {call}")
     else:
-        values, words = group["field"].values, shortened(group.attrs.get("field_name", "field"))
+        values, words = group["field"].values, shortened(group.attrs["field_name"])
     return np.asarray(values, dtype=float), words
 
 
 def robust_limit(values: FloatArray) -> float:
-    """Return the size at which colours reach their full strength; never zero."""
+    """Return the size at which colors reach their full strength; never zero."""
     sizes = np.abs(values[np.isfinite(values)])
     if not sizes.size or sizes.max() == 0:
         return 1.0
@@ -103,15 +103,15 @@ def robust_limit(values: FloatArray) -> float:
 def _line(ax: Any, x: FloatArray, values: FloatArray, name: str, words: str) -> Any:
     order = np.argsort(x, kind="stable")
     x, values = x[order], values[order]
-    ax.axhline(0, color=colour("muted"), lw=0.8)
+    ax.axhline(0, color=color("muted"), lw=0.8)
     if len(x) <= STEMS:
-        shade = np.where(values >= 0, colour("plus"), colour("minus"))
+        shade = np.where(values >= 0, color("plus"), color("minus"))
         ax.vlines(x, 0, values, colors=list(shade), lw=1.2)
         ax.scatter(x, values, c=list(shade), s=10, zorder=3)
     else:
         for sign, role in ((1, "plus"), (-1, "minus")):
             side = values * sign >= 0
-            ax.plot(x[side], values[side], ".", ms=2.5, color=colour(role), rasterized=True)
+            ax.plot(x[side], values[side], ".", ms=2.5, color=color(role), rasterized=True)
     label(ax, name, words)
     open_frame(ax)
     return ax
@@ -178,6 +178,8 @@ def _mosaic(
     """Return an image of nearest points, empty where all of them are far, and its extent."""
     low, high = places.min(axis=0), places.max(axis=0)
     span = np.where(high > low, high - low, 1.0)
+    from scipy.spatial import cKDTree  # loaded when a map is drawn
+
     tree = cKDTree((places - low) / span)
     ticks = [(np.arange(count) + 0.5) / count for count in PIXELS]
     grid = np.stack(np.meshgrid(*ticks), axis=-1)
@@ -188,3 +190,28 @@ def _mosaic(
     image = np.ma.masked_where(distance > FAR * apart, values[nearest]).reshape(grid.shape[:2])
     (left, bottom), (right, top) = low, low + span
     return image, (float(left), float(right), float(bottom), float(top))
+
+
+def describe(audit: Audit, quantity: Quantity, name: str = "") -> str:
+    """Return range or signs of what is drawn as text."""
+    group = audit.field
+    if quantity == "evidence":
+        values = group["contribution"].sel(parameter=name).values
+        size = float(np.abs(values).sum()) or 1.0
+        down = 100 * float(values[values > 0].sum()) / size
+        score = float(audit.score.data["B"].sel(parameter=name))
+        return (
+            f"Signed evidence about {visible(name)} at {values.size} points: {percent(down)} of it "
+            f"pulls the parameter down and {percent(100 - down if values.any() else 0.0)} up; the "
+            f"score B is {number(score)}."
+        )
+    values = group[quantity].values
+    ends = f"from {number(float(values.min()))} to {number(float(values.max()))}"
+    if quantity == "field":
+        name = visible(group.attrs["field_name"])
+        return f"The learned field {name} at {values.size} points: {ends}."
+    norm = number(audit.score.residual_norm)
+    return (
+        f"The residual at the {audit.center_word} at {values.size} points: {ends}, norm under the "
+        f"view {norm}."
+    )
