@@ -526,9 +526,8 @@ def polish(
     subject : FrozenResidual or an object with one as its ``frozen``
         Such as a run. Its parameters have `delivered` values.
     objective : Objective, optional
-        The training loss, from `twoaxis.run_objective` or `twoaxis.torch_objective`. Without it
-        only the parameter is moved, with the field held. Parameters that it holds fixed have no
-        gap, and are left out of the result.
+        The training loss, from `twoaxis.objective`. Without it only the parameter is moved, with
+        the field held. Parameters that it holds fixed have no gap, and are left out of the result.
     view : View, optional
         The training view, where the frozen residual does not carry it.
     small_gap : float
