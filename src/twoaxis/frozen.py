@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.arrays import checked_points
 from twoaxis.errors import InputError, refuse_masked
 from twoaxis.parameters import Parameter, Parameters
 
@@ -355,30 +356,8 @@ def _checked_points(points: Any) -> Any:
     if isinstance(points, (tuple, list)) and len(points) and hasattr(points[0], "shape"):
         shapes = [tuple(part.shape) for part in points]
         if any(len(shape) == 2 for shape in shapes) or len(set(shapes)) > 1:
-            return tuple(_points_array(part) for part in points)
-    return _points_array(points)
-
-
-def _points_array(points: Any) -> FloatArray:
-    if hasattr(points, "detach"):  # a PyTorch tensor, perhaps one that requires a gradient
-        points = points.detach().cpu()
-    refuse_masked("points", points)
-    came = type(points).__name__
-    try:
-        array = np.asarray(points)
-        came = f"an array of {array.dtype} with shape {array.shape}"
-        array = array.astype(float) if array.dtype.kind in "iufb" else np.empty(0)
-    except (TypeError, ValueError, RuntimeError):
-        array = np.empty(0)
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2 or array.size == 0 or not np.isfinite(array).all():
-        raise InputError(
-            "points as finite numbers of shape (N, k), a row for each residual value",
-            came if np.isfinite(array).all() else "values that are not finite",
-            "stack the coordinates as columns, as in numpy.column_stack([x, t])",
-        )
-    return array
+            return tuple(checked_points(part) for part in points)
+    return checked_points(points)
 
 
 def _checked_field(field: Any, points: Any) -> FloatArray:

@@ -124,9 +124,9 @@ POINTS = {
     "a pair of coordinates": ((X, X), says("as points, 2,", "20 for k=1")),
     "a cube": (np.ones((N, 1, 1)), says(r"shape \(N, k\)", r"\(20, 1, 1\)")),
     "a number": (3.0, says(r"shape \(N, k\)", r"\(\)")),
-    "NaN": (np.where(X > 0.9, np.nan, X), says("finite numbers", "not finite")),
-    "complex": (X * 1j, says("finite numbers", "complex")),
-    "words": (["a"] * N, says("numbers of shape")),
+    "NaN": (np.where(X > 0.9, np.nan, X), says("finite points", "NaN or infinity in 2 of 20")),
+    "complex": (X * 1j, says("points as real numbers", "complex")),
+    "words": (["a"] * N, says("points as real numbers")),
     "missing": (None, says("no points", "points=")),
 }
 

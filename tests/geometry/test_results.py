@@ -1,4 +1,4 @@
-"""Results of axis 2 as labelled data: saved, loaded, and refused where they contradict themselves."""
+"""Results of axis 2 as labelled data: saved, loaded, and refused where they contradict."""
 
 import numpy as np
 import pytest

@@ -109,7 +109,7 @@ CASES = {
     "layout empty": (dict(layouts={"a": []}), says("flat indices", r"\(0,\)")),
     "no layouts": (dict(layouts={}), says("at least one layout")),
     "zero replicas": (dict(replicas=0), says("replicas", "at least 1", "replicas=0")),
-    "replicas not whole": (dict(replicas=2.5), says("replicas", "2.5")),
+    "replicas not an integer": (dict(replicas=2.5), says("replicas", "2.5")),
     "noise far below rounding": (dict(noise=1e-300), says("of the noise", "e\\+299", "units")),
     "noise beyond all predictions": (dict(noise=1e300), says("of the noise", "e-301", "units")),
     "bank too small": (dict(bank=2), says("bank", "at least 5")),

@@ -40,7 +40,7 @@ def brute_force(forward, noise, row, bank=61):
         return np.sum((data - curve(q)) ** 2, axis=-1) / noise**2
 
     dense = np.linspace(knots[0], knots[-1], 20001)
-    values = np.array([misfit(q) for q in dense])
+    values = misfit(dense)
     k = int(values.argmin())
     near = (dense[max(k - 1, 0)], dense[min(k + 1, len(dense) - 1)])
     best = minimize_scalar(misfit, bounds=near, method="bounded", options={"xatol": 1e-12})

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError, refuse_masked
-from twoaxis.views.checks import is_whole
 from twoaxis.views.view import occupied_cells, unit_coordinates
 
 FloatArray = NDArray[np.float64]
@@ -70,7 +70,7 @@ def cell_regions(per_axis: int, places: FloatArray, axes: Sequence[str]) -> Regi
 
     Cells without a point are left out, and names leave out axes without extent.
     """
-    if not is_whole(per_axis) or per_axis < 1:
+    if not is_integer(per_axis) or per_axis < 1:
         raise InputError("at least one cell per axis", repr(per_axis), "pass 8")
     unit = unit_coordinates(places)
     number = occupied_cells(unit, [per_axis] * unit.shape[1])
@@ -104,7 +104,7 @@ def regions_of(regions: Any, places: FloatArray, axes: Sequence[str], points: in
     chosen = CELLS if regions is None else regions
     refuse_masked("regions", chosen)
     if np.ndim(chosen) == 0:
-        if not is_whole(chosen) or chosen < 1:
+        if not is_integer(chosen) or chosen < 1:
             raise _unusable(repr(chosen), len(places), points)
         found = cell_regions(int(chosen), places, axes)
     else:

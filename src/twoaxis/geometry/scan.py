@@ -674,7 +674,7 @@ class SeveralParameterScan:
                 begin,
                 low,
                 high,
-                gain_tolerance=1e-20,
+                gain_atol=1e-20,
                 max_iterations=200,
                 metric=lambda v: self.profile.metric.apply(v.T).T / size,
             ),

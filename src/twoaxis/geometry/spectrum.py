@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_view
 from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
@@ -31,7 +32,6 @@ from twoaxis.geometry.score import check_metric_size
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Center, Parameter, Parameters
 from twoaxis.result import CENTER_LAYOUT, PARAMETER_LAYOUT, CenteredResult
-from twoaxis.views.checks import is_whole
 from twoaxis.views.view import BoundDiagonal
 
 if TYPE_CHECKING:
@@ -396,7 +396,7 @@ def spectrum_from(
     """
     check_metric_size(metric, local.residual)
     size = len(local.residual)
-    if modes is not None and (not is_whole(modes) or modes < 1):
+    if modes is not None and (not is_integer(modes) or modes < 1):
         raise InputError("at least one mode", f"modes={modes!r}", "pass modes=64")
     count = modes if modes is not None else (None if size <= ALL_MODES else LEADING_MODES)
     J, r, places = local.jacobian, local.residual, frozen.places(size)
@@ -448,7 +448,7 @@ def spectrum_from(
 
 def _checked_band(band: Any) -> tuple[int, int]:
     pair = isinstance(band, (tuple, list)) and len(band) == 2
-    if not (pair and all(map(is_whole, band))) or not 1 <= band[0] <= band[1]:
+    if not (pair and all(map(is_integer, band))) or not 1 <= band[0] <= band[1]:
         raise InputError(
             "a band of modes counted from 1, as in (1, 64)", repr(band), "put the lower first"
         )

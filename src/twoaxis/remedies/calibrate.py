@@ -56,7 +56,7 @@ from twoaxis.result import (
     message_variables,
     messages_from,
 )
-from twoaxis.views.checks import is_whole
+from twoaxis.arrays import is_integer
 
 if TYPE_CHECKING:
     from twoaxis.remedies.confidence_set import ConfidenceSet
@@ -384,7 +384,7 @@ def candidate_grid(
     interval : tuple of float, optional
         Between which values; by default the bounds of the parameter.
     """
-    if is_whole(candidates):
+    if is_integer(candidates):
         if candidates < LEAST_CANDIDATES:
             raise InputError(
                 f"at least {LEAST_CANDIDATES} candidates",

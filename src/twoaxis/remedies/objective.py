@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
-from twoaxis.views.checks import is_whole
+from twoaxis.arrays import is_integer
 
 FloatArray = NDArray[np.float64]
 
@@ -107,7 +107,7 @@ def moving_part(objective: Any, frozen: FrozenResidual) -> FrozenResidual:
 def _check_positions(objective: Any, frozen: FrozenResidual, size: int) -> None:
     given = getattr(objective, "positions", {})
     if not isinstance(given, Mapping) or not all(
-        name in frozen.parameters and is_whole(place) and 0 <= place < size
+        name in frozen.parameters and is_integer(place) and 0 <= place < size
         for name, place in given.items()
     ):
         raise InputError(

@@ -40,7 +40,7 @@ from twoaxis.progress import progress_bar
 from twoaxis.remedies.objective import Objective, checked_objective, moving_part, places_of
 from twoaxis.result import PARAMETER_LAYOUT, Message, Result
 from twoaxis.views import View
-from twoaxis.views.checks import is_real, is_whole
+from twoaxis.arrays import is_real, is_integer
 
 FloatArray = NDArray[np.float64]
 
@@ -599,7 +599,7 @@ def _check_options(small_gap: Any, iterations: Any) -> None:
         raise InputError(
             "small_gap as a positive percentage", f"small_gap={small_gap!r}", "pass small_gap=1.0"
         )
-    if not (is_whole(iterations) and iterations >= 1):
+    if not (is_integer(iterations) and iterations >= 1):
         raise InputError(
             "at least one iteration", f"iterations={iterations!r}", "pass iterations=500"
         )

@@ -19,7 +19,7 @@ from twoaxis.forward import ForwardModel
 from twoaxis.observations import standard_noise
 from twoaxis.parameters import Parameters
 from twoaxis.resolution.layouts import checked_layouts, checked_noise, real_array
-from twoaxis.views.checks import is_whole
+from twoaxis.arrays import is_integer
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -142,7 +142,7 @@ def pipeline_seeds(seed: int | Sequence[int], count: int) -> IntArray:
 def check_seed(seed: Any) -> None:
     """Refuse anything but one nonnegative integer or several."""
     given = seed if isinstance(seed, (list, tuple)) else [seed]
-    if not (given and all(is_whole(s) and s >= 0 for s in given)):
+    if not (given and all(is_integer(s) and s >= 0 for s in given)):
         raise InputError(
             "a nonnegative integer, or several, as the seed",
             f"seed={seed!r}",
@@ -152,7 +152,7 @@ def check_seed(seed: Any) -> None:
 
 def check_count(name: str, value: Any, least: int) -> int:
     """Return an integer of at least `least`."""
-    if not is_whole(value) or value < least:
+    if not is_integer(value) or value < least:
         raise InputError(
             f"{name} as an integer of at least {least}",
             f"{name}={value!r}",

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import AccuracyWarning, InputError, MisfitWarning
 from twoaxis.forward.bank import build_bank
 from twoaxis.observations import RECOVERABILITY_SEED, noise_seed, standard_noise
@@ -46,7 +47,6 @@ from twoaxis.resolution.result import Resolution
 from twoaxis.resolution.setup import Setup, prepare, problem_arguments
 from twoaxis.result import Message, message_variables
 from twoaxis.text import visible
-from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]
 Method = Literal["auto", "bank", "direct"]
@@ -241,7 +241,7 @@ def _check_settings(
         ("starts", starts, 1),
         ("validate", validate, 0),
     ):
-        if not is_whole(value) or value < least:
+        if not is_integer(value) or value < least:
             raise InputError(
                 f"{name} as an integer of at least {least}",
                 f"{name}={value!r}",

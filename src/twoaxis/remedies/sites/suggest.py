@@ -47,7 +47,7 @@ from twoaxis.remedies.sites.search import (
 )
 from twoaxis.resolution.fisher import DERIVATIVE_ACCURACY, sensitivities
 from twoaxis.resolution.layouts import checked_layouts, checked_noise
-from twoaxis.views.checks import is_whole
+from twoaxis.arrays import is_integer
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -143,7 +143,7 @@ def suggest_sites(
     at_sites = None
     if isinstance(forward, (str, Problem)):
         problem, solver = get_problem(forward), get_solver(forward)
-        if is_whole(parameters):
+        if is_integer(parameters):
             parameters, count = None, parameters
         every = np.arange(int(np.prod(solver.shape)))
 
@@ -160,7 +160,7 @@ def suggest_sites(
         count = problem.observed.sites if count is None else count
         if points is None:
             points = dict(zip(problem.domain, solver.points(every).T, strict=True))
-        if is_whole(present):
+        if is_integer(present):
             present = layout(problem, int(present))
     request = checked_request(
         forward, parameters, noise, count, at, points, present, spacing, cells, forbidden,

@@ -8,7 +8,7 @@ import pytest
 
 from twoaxis.errors import InputError
 from twoaxis.views import Blocks, Dense, Gaussian, Patch, Pointwise, View, Weighted
-from twoaxis.views.storage import view_from_plain, view_to_plain
+from twoaxis.views.encoding import view_from_plain, view_to_plain
 
 POINTS = np.random.default_rng(0).uniform([-1, 0], [1, 1], (12, 2))
 FACTOR = np.random.default_rng(1).normal(size=(5, 12))

@@ -1,13 +1,9 @@
-"""Pearson correlations, plain and within groups.
+"""Weighted means, quantiles and Pearson correlations.
 
-Statistics of a sample in which every observation occurs as often as its count says.
-
-A bootstrap resample is fully described by *how often each observation was taken*. So nothing
+A bootstrap resample is fully described by *how often each observation was drawn*. So nothing
 is copied: a draw is a row of counts, a statistic takes counts of shape ``(..., n)``, and all
 draws go through one array expression. Each statistic equals the plain one of the sample in
 which every observation is repeated as often as its count says.
-
-What the statistics ask of their input.
 """
 
 from __future__ import annotations
@@ -32,7 +28,7 @@ def checked_sample(name: str, values: ArrayLike) -> Floats:
         raise InputError(
             f"{name} of shape (n,) with n at least 1",
             f"shape {sample.shape}",
-            f"flatten {name} to one observation an entry",
+            f"flatten {name} to one observation per entry",
         )
     missing = int(np.count_nonzero(~np.isfinite(sample)))
     if missing:
@@ -57,7 +53,7 @@ def checked_pairs(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def checked_weights(weights: ArrayLike, size: int) -> Floats:
-    """Return `weights` as (..., size) floats, non-negative, with a positive sum a row."""
+    """Return `weights` as (..., size) floats, non-negative, with a positive sum per row."""
     refuse_masked("weights", weights)
     counts = np.asarray(weights, dtype=float)
     if counts.ndim == 0 or counts.shape[-1] != size:
@@ -85,7 +81,7 @@ def checked_labels(
     array = np.asarray(labels)
     if array.ndim != 1 or (size is not None and array.size != size) or not array.size:
         raise InputError(
-            f"{name} of shape ({'n' if size is None else size},), one label an observation",
+            f"{name} of shape ({'n' if size is None else size},), one label per observation",
             f"shape {array.shape}",
             "give a single label for each observation; join several keys into one string",
         )
@@ -99,7 +95,7 @@ def checked_labels(
         raise InputError(
             f"{name} of one sortable type, none missing",
             f"labels of type {array.dtype} with missing or mixed entries",
-            "convert the labels to strings or whole numbers and drop the missing ones",
+            "convert the labels to strings or integers and drop the missing ones",
         )
     return names, label_of
 
@@ -114,12 +110,12 @@ def weighted_mean(values: ArrayLike, weights: ArrayLike) -> Floats:
     values : array_like, shape (n,)
         The observations.
     weights : array_like, shape (..., n)
-        Non-negative weights with a positive sum in each row, one row a draw.
+        Non-negative weights with a positive sum in each row, one row per draw.
 
     Returns
     -------
     ndarray, shape (...)
-        One mean a row.
+        One mean per row.
 
     Examples
     --------
@@ -143,14 +139,14 @@ def weighted_quantile(values: ArrayLike, weights: ArrayLike, q: float) -> Floats
     values : array_like, shape (n,)
         The observations.
     weights : array_like, shape (..., n)
-        Non-negative whole counts with a positive sum in each row, one row a draw.
+        Non-negative integer counts with a positive sum in each row, one row per draw.
     q : float
         The probability, between 0 and 1; 0.5 is the median.
 
     Returns
     -------
     ndarray, shape (...)
-        One quantile a row.
+        One quantile per row.
 
     Examples
     --------
@@ -161,7 +157,7 @@ def weighted_quantile(values: ArrayLike, weights: ArrayLike, q: float) -> Floats
     counts = checked_weights(weights, sample.size)
     if np.any(counts != np.floor(counts)):
         raise InputError(
-            "whole counts as weights, for ranks count observations",
+            "integer counts as weights, because ranks count observations",
             "weights with a fractional part",
             "pass how often each observation was drawn, not a probability or a share",
         )
@@ -194,12 +190,12 @@ def weighted_pearson(x: ArrayLike, y: ArrayLike, weights: ArrayLike) -> Floats:
     x, y : array_like, shape (n,)
         The pairs.
     weights : array_like, shape (..., n)
-        Non-negative weights with a positive sum in each row, one row a draw.
+        Non-negative weights with a positive sum in each row, one row per draw.
 
     Returns
     -------
     ndarray, shape (...)
-        One correlation a row, in [-1, 1].
+        One correlation per row, in [-1, 1].
 
     Raises
     ------
@@ -244,9 +240,9 @@ def deviations(name: str, values: Floats, weights: Floats) -> Floats:
     constant = int(np.count_nonzero(low == high))
     if constant:
         raise InputError(
-            f"{name} that varies, for the correlation with a constant is 0/0",
+            f"{name} that varies, because the correlation with a constant is 0/0",
             f"constant {name} in {constant} of {low.size} rows of weights",
-            "leave the constant out, or resample more clusters so that no draw is of one value",
+            "leave the constant out, or use more clusters so that no draw is constant",
         )
     # On the scale where the range is [0, 1] a variance can neither underflow nor be
     # mere rounding. Values outside the range have no weight; clipping keeps them finite.
@@ -302,25 +298,25 @@ def pearson_within(x: ArrayLike, y: ArrayLike, groups: ArrayLike) -> float:
 
     Examples
     --------
-    The trend between the groups runs upwards, the one inside them downwards:
+    The trend between the groups is positive, the one within them negative:
 
     >>> pearson_within([0, 1, 10, 11], [1, 0, 11, 10], ["a", "a", "b", "b"])
     -1.0
     """
     first, second = checked_pairs(x, y)
     _, group_of = checked_labels("groups", groups, first.size)
-    centred = {"x": _centred(first, group_of), "y": _centred(second, group_of)}
-    for name, deviations in centred.items():
+    centered = {"x": _centered(first, group_of), "y": _centered(second, group_of)}
+    for name, deviations in centered.items():
         if not deviations.any():
             raise InputError(
                 f"{name} that varies inside at least one group",
                 f"{name} constant inside every group",
-                "check that groups are not one label a pair, or use pearson without groups",
+                "check that groups are not one label per pair, or use pearson without groups",
             )
-    return pearson(centred["x"], centred["y"])
+    return pearson(centered["x"], centered["y"])
 
 
-def _centred(values: Floats, group_of: Indices) -> Floats:
+def _centered(values: Floats, group_of: Indices) -> Floats:
     """Subtract from each value the mean of its group."""
     # From the group's minimum, so that a constant group is exactly zero: the rounding
     # of 0.1 - mean(0.1, 0.1, 0.1) would otherwise pass for variation.
@@ -328,5 +324,5 @@ def _centred(values: Floats, group_of: Indices) -> Floats:
     np.minimum.at(low, group_of, values)
     shifted = values - low[group_of]
     means = np.bincount(group_of, shifted) / np.bincount(group_of)
-    centred: Floats = shifted - means[group_of]
-    return centred
+    centered: Floats = shifted - means[group_of]
+    return centered
