@@ -10,9 +10,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
-from twoaxis.arrays import is_integer
 
 FloatArray = NDArray[np.float64]
 
