@@ -23,7 +23,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.arrays import is_integer
+from twoaxis.arrays import is_integer, real_array
 from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Parameter, Parameters
@@ -48,7 +48,6 @@ from twoaxis.remedies.simulator import (
     noise_draws,
     pipeline_seeds,
 )
-from twoaxis.resolution.layouts import real_array
 from twoaxis.result import (
     MESSAGE_LAYOUT,
     PARAMETER_LAYOUT,

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
+from twoaxis.arrays import real_array
 from twoaxis.errors import InputError, refuse_masked
-from twoaxis.resolution.layouts import checked_points, real_array
+from twoaxis.resolution.layouts import output_points
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -122,7 +123,7 @@ def named_positions(
 ) -> tuple[list[str], FloatArray]:
     """Return names and values of the coordinates of all entries, (N, k)."""
     if not isinstance(points, Mapping):
-        positions = checked_points(points, shape)
+        positions = output_points(points, shape)
         word = "index " if points is None else "x"
         return [f"{word}{j}" for j in range(positions.shape[1])], positions
     columns = []
@@ -137,7 +138,7 @@ def named_positions(
         columns.append(array.ravel())
     if not columns:
         raise InputError("at least one coordinate", "an empty mapping", "leave points out")
-    return [str(name) for name in points], checked_points(np.column_stack(columns), shape)
+    return [str(name) for name in points], output_points(np.column_stack(columns), shape)
 
 
 def allowed_entries(
