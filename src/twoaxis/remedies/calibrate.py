@@ -403,7 +403,7 @@ def candidate_grid(
             "both an interval and the candidates themselves",
             "pass one of the two",
         )
-    values = np.unique(real_array(candidates, "candidates"))  # ascending
+    values = np.unique(real_array("candidates", candidates))  # ascending
     low, high = parameter.bounds
     inside = np.isfinite(values).all() and values.min(initial=low) >= low
     if values.size < LEAST_CANDIDATES or not (inside and values.max() <= high):

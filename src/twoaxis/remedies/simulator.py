@@ -73,7 +73,7 @@ class Simulator:
 
     def observed(self, data: ArrayLike) -> FloatArray:
         """Return observed values in the order of the layout."""
-        array = real_array(data, "data")
+        array = real_array("data", data)
         if array.shape == self.sites.shape:
             values = array
         elif array.shape == self.model.shape:

@@ -128,7 +128,7 @@ def named_positions(
         return [f"{word}{j}" for j in range(positions.shape[1])], positions
     columns = []
     for name, values in points.items():
-        array = real_array(values, f"points[{name!r}]")
+        array = real_array(f"points[{name!r}]", values)
         if array.shape not in (shape, (int(np.prod(shape)),)):
             raise InputError(
                 f"points[{name!r}] in the shape {shape} of forward's output",
@@ -189,7 +189,7 @@ def _called(forbidden: Callable[[FloatArray], ArrayLike], positions: FloatArray)
 
 def _checked_spacing(spacing: Any, positions: FloatArray) -> FloatArray:
     """Return one spacing for each coordinate; an infinite one takes a coordinate out."""
-    array = real_array(spacing, "spacing")
+    array = real_array("spacing", spacing)
     width = positions.shape[1]
     if array.shape not in ((), (width,)) or not (array > 0).all() or not np.isfinite(array).any():
         raise InputError(
