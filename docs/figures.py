@@ -63,8 +63,8 @@ def observations_and_refits():
     )
     left.plot(data.coordinates[:, 1], data.coordinates[:, 0], ".", color="black", ms=3)
     left.set(xlabel="t", ylabel="x", title="Burgers' field, observed at 200 noisy sites")
-    found = ta.resolve_problem("burgers", layouts=[8], replicas=1000, progress=False)
-    ta.plot_resolution(found, ax=right)
+    found = ta.resolve("burgers", layouts=[8], replicas=1000, progress=False)
+    ta.plots.plot_resolution(found, ax=right)
     return figure
 
 

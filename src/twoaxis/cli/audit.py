@@ -142,7 +142,7 @@ def audit(
         alone = len(runs) == 1
         stem = where / ("audit" if alone else run.key)
         # First the files: whatever a terminal makes of the text, they are there.
-        found.to_netcdf(stem.with_name(f"{stem.name}.nc"))
+        found.save(stem.with_name(f"{stem.name}.nc"))
         found.to_html(stem.with_name(f"{stem.name}.html"))
         print_result(found, "" if alone else run.key)
         print_written(f"{stem}.nc", f"{stem}.html")
@@ -186,10 +186,10 @@ def report(
 
     Example: twoaxis report audit-burgers/audit.nc --out burgers.html
     """
-    from twoaxis.diagnosis import load_audit
+    from twoaxis.result import load
 
     page = check_suffix(target or file.with_suffix(".html"), PAGES, "page")
-    found = load_audit(file)
+    found = load(file)
     check_writable(page)
     found.to_html(page)
     print_result(found)

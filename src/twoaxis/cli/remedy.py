@@ -73,13 +73,13 @@ def remedy(
 
     Example: twoaxis remedy audit-burgers
     """
-    from twoaxis.diagnosis import load_audit
     from twoaxis.errors import InputError
+    from twoaxis.result import load
 
     file = audit / "audit.nc" if audit.is_dir() else audit
     page = check_suffix(target or file.with_suffix(".html"), PAGES, "page")
     kept = file if target is None else target.with_suffix(".nc")
-    found = load_audit(file)
+    found = load(file)
     check_writable(page, kept)
     run = _run_of(found, run_directory, file.parent / "runs")
     if run is not None:
@@ -102,7 +102,7 @@ def remedy(
             f"none in {str(run_directory or file.parent / 'runs')!r}",
             "name its directory with --run, or use twoaxis.suggest_sites and simulated_audit",
         )
-    found.to_netcdf(kept)
+    found.save(kept)
     found.to_html(page)
     _print(found)
     print_written(kept, page)

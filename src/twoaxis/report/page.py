@@ -1,52 +1,80 @@
 """The page of an audit: one self-contained HTML file.
 
-It holds no script and asks nobody for anything. All that came from a file or a user passes
-through the template's escaping; pictures are SVG elements whose texts are escaped where they are
-drawn. The same audit gives the same bytes.
-
-The audit in a notebook: verdict, table, decision map and profile, in styles of their own.
+It holds no script and loads nothing. All that came from a file or a user passes through the
+escaping of the template; pictures are SVG elements whose texts are escaped where they are drawn.
+The same audit gives the same bytes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import cache
+from inspect import signature
 from typing import Any
 
-from twoaxis.report.audited import MISSING, Audited, around
-from twoaxis.report.pictures import Missing, map_section, profile_section, sections
-from twoaxis.report.tables import coordinate_rows, direction_rows, resimulation_rows
-from twoaxis.report.theme import PALETTE, route_colour
+from twoaxis.diagnosis import Audit
+from twoaxis.diagnosis.overview import (
+    GLOSSARY,
+    coordinate_rows,
+    direction_rows,
+    headline,
+    observations_in_words,
+    resimulation_rows,
+)
+from twoaxis.diagnosis.result import MISSING
+from twoaxis.report import drawing_function
+from twoaxis.report.inputs import as_audit
+from twoaxis.report.sections import Missing, sections
+from twoaxis.report.theme import PALETTE, WIDE, inline_svg, route_color
 from twoaxis.text import number, percent, quantity, sentence, visible
+from twoaxis.version import __version__
 
-DECLARED = "declared"
 
-
-def render(audit: Any, *, advice: str = "", actions: Sequence[Any] = ()) -> str:
-    """Return the page of an audit as HTML text.
-
-    Parameters
-    ----------
-    audit : Audit or xarray.DataTree
-    advice : str
-        What the route asks the reader to do, as a sentence; ``audit.route.advice``.
-    actions : sequence of Action
-        What to do, with numbers; ``audit.actions``.
-
-    Returns
-    -------
-    str
-    """
-    audited = Audited.of(audit)
+def render(audit: Audit) -> str:
+    """Return the page of an audit as HTML text."""
+    audit = as_audit(audit)
     page: str = template("page.html").render(
-        **heading(audited, advice),
-        **measured(audited),
-        actions=[_action(each) for each in actions],
-        sections=list(sections(audited)),
-        claims=claims(audited),
-        footer=_footer(audited),
-        **colours(),
+        **heading(audit),
+        **measured(audit),
+        actions=[_action(each) for each in audit.actions],
+        sections=list(sections(audit)),
+        claims=claims(audit),
+        footer=_footer(audit),
+        glossary=GLOSSARY,
+        **colors(),
+    )
+    return page
+
+
+# Pictures that consist of two axes side by side.
+TWO_AXES = ("suggested-sites",)
+
+
+def render_table(result: Any) -> str:
+    """Return a page with the text, the table and the pictures of any other result."""
+    draw = drawing_function(result)
+    names: list[str | None] = [None]
+    if "parameter" in signature(draw).parameters and "parameter" in result.data.coords:
+        names = [str(name) for name in result.data["parameter"].values]
+    count = 2 if result.schema in TWO_AXES else 1
+    pictures = []
+    for name in names:
+        options = {} if name is None else {"parameter": name}
+        size = (count * WIDE[0], WIDE[1])
+        words = visible(repr(result).splitlines()[0])
+        pictures.append(inline_svg(draw, result, alt=words, size=size, columns=count, **options))
+    lines = [visible(line) for line in repr(result).splitlines()]
+    messages = [sentence(message.text) for message in getattr(result, "messages", ())]
+    page: str = template("result.html").render(
+        title=lines[0],
+        text="\n".join(lines),
+        pictures=pictures,
+        messages=messages,
+        footer=[
+            ("Schema", visible(result.data.attrs["schema"])),
+            ("Page written by", f"twoaxis {__version__}"),
+        ],
+        **colors(),
     )
     return page
 
@@ -69,7 +97,7 @@ def template(name: str) -> Any:
     return _environment().get_template(name)
 
 
-def colours() -> dict[str, dict[str, str]]:
+def colors() -> dict[str, dict[str, str]]:
     """Return the palette for light and for dark pages."""
     return {
         "light": {name: pair[0] for name, pair in PALETTE.items()},
@@ -77,28 +105,27 @@ def colours() -> dict[str, dict[str, str]]:
     }
 
 
-def heading(audited: Audited, advice: str = "") -> dict[str, Any]:
+def heading(audit: Audit) -> dict[str, Any]:
     """Return the verdict in words."""
-    values = ", ".join(f"{visible(n)} = {number(audited.center(n), '.6g')}" for n in audited.names)
-    route = str(audited.tree.attrs["route"])
+    values = ", ".join(f"{visible(n)} = {number(v, '.6g')}" for n, v in audit.center.values.items())
     verdicts = [
         {
             "name": visible(name),
-            "route": visible(audited.route(name)),
-            "role": route_colour(audited.route(name)),
-            "reason": sentence(audited.text("/verdict", "reason", name)),
+            "route": verdict.route.value,
+            "role": route_color(verdict.route),
+            "reason": sentence(verdict.reason),
         }
-        for name in audited.names
+        for name, verdict in audit.verdicts.items()
     ]
     return {
-        "title": f"{route}: {values}",
-        "around": around(audited.kind, audited.centers),
-        "candidate": not audited.around_truth,
-        "route": sentence(route).rstrip("."),
-        "role": route_colour(route),
-        "reason": sentence(str(audited.tree.attrs["reason"])),
+        "title": f"{audit.route.value}: {values}",
+        "around": headline(audit),
+        "candidate": not audit.around_truth,
+        "route": sentence(audit.route.value).rstrip("."),
+        "role": route_color(audit.route),
+        "reason": sentence(audit.reason),
         "verdicts": verdicts,
-        "advice": advice,
+        "advice": audit.route.advice,
     }
 
 
@@ -113,126 +140,90 @@ def _action(action: Any) -> dict[str, Any]:
     }
 
 
-def measured(audited: Audited) -> dict[str, Any]:
+def measured(audit: Audit) -> dict[str, Any]:
     """Return tables, tolerances and messages."""
-    group = audited.group("/resimulation")
+    there = audit.group("/resimulation") is not None
+    assumed = [m for m in audit.messages if m.code == "tolerance.assumed"]
     return {
-        "tables": [(visible(name), coordinate_rows(audited, name)) for name in audited.names],
-        "directions": direction_rows(audited),
-        "tolerances": _tolerances(audited),
-        "assumed": _assumed(audited),
-        "resimulated": resimulation_rows(audited),
-        "resimulation_words": _resimulation_words(audited),
-        "observations": "" if group is None else int(group.attrs["observations"]),
-        "layout": "" if group is None else visible(group.attrs["layout"]),
+        "tables": [(visible(name), coordinate_rows(audit, name)) for name in audit.names],
+        "directions": direction_rows(audit),
+        "tolerances": _tolerances(audit),
+        "assumed": sentence(assumed[0].text) if assumed else "",
+        "resimulated": resimulation_rows(audit),
+        "resimulation_words": _resimulation_words(audit),
+        "observations": observations_in_words(audit) if there else "",
         "resimulation_missing": Missing(*MISSING["/resimulation"]),
-        "messages": [sentence(message) for message in audited.messages()],
+        "messages": [(m.severity, sentence(m.text)) for m in audit.messages if m not in assumed],
     }
 
 
-def _tolerances(audited: Audited) -> str:
-    limits = {kind: audited.tolerance(kind) for kind in ("material", "resolution", "preference")}
-    if math.isnan(limits["material"]):
+def _tolerances(audit: Audit) -> str:
+    tolerance = audit.tolerance
+    if tolerance is None:
         return ""
-    if not audited.around_truth:
-        del limits["material"]
-    return ", ".join(f"{kind} {percent(limit)}" for kind, limit in limits.items())
+    kinds = ("material", "resolution", "preference")[0 if audit.around_truth else 1 :]
+    words = ", ".join(f"{kind} {percent(getattr(tolerance, kind))}" for kind in kinds)
+    return f"{words} (assumed)" if tolerance.assumed else words
 
 
-def _assumed(audited: Audited) -> str:
-    """Say that a tolerance was assumed, where the audit says so."""
-    origin = audited.verdict.attrs.get(
-        "tolerance_origin", audited.tree.attrs.get("tolerance_origin", DECLARED)
-    )
-    if str(origin) != DECLARED:
-        return sentence(f"tolerances: {origin}")
-    for message in audited.messages():
-        if "toleranc" in message.lower() and "assum" in message.lower():
-            return sentence(message)
-    return ""
-
-
-def _resimulation_words(audited: Audited) -> str:
-    """Answer the first question of all: does the delivered value explain the data?"""
-    group = audited.group("/resimulation")
+def _resimulation_words(audit: Audit) -> str:
+    """Answer the first question: does the delivered value explain the data?"""
+    group = audit.group("/resimulation")
     if group is None:
         return ""
     rms = dict(zip(map(str, group["value_of"].values), group["rms"].values, strict=True))
-    told = [
-        f"the {'matched estimate' if kind == 'matched' else 'delivered value'} misses them by "
-        f"{number(float(rms[kind]), '.3g')}"
-        for kind in ("delivered", "matched")
+    words = [
+        f"{number(float(rms[kind]), '.3g')} at the {noun}"
+        for kind, noun in (("delivered", "delivered value"), ("matched", "matched estimate"))
         if kind in rms and math.isfinite(rms[kind])
     ]
-    if not told:
+    if not words:
         return ""
-    count = int(group.attrs["observations"])
-    scale = "standard deviations of the noise, root mean square"
-    return sentence(f"against {count} observations, {' and '.join(told)} {scale}")
+    scale = "in standard deviations of the noise"
+    return sentence(f"the rms misfit {scale} is {' and '.join(words)}")
 
 
-def claims(audited: Audited) -> list[str]:
+def claims(audit: Audit) -> list[str]:
     """Say what the diagnosis does not claim."""
-    known = audited.around_truth
     own = (
         "The coordinates are not parts of the delivered error: displacement, resolution and gap "
-        "are measured one by one, may cancel, and do not add up to it."
-        if known
-        else "Nothing here says how far the candidate is from the physical value: the audit sees "
-        "the candidate, its field and the observations, and how well they agree."
+        "are measured one by one, can cancel, and do not add up to it."
+        if audit.around_truth
+        else "Nothing here says how far the candidate is from the physical value: the audit "
+        "compares the candidate, its field and the observations."
     )
     return [
-        "The route names the next thing to try. It is no proof of a cause, and with other "
-        "tolerances the same measurements may lead to another route.",
+        "The route is the next thing to try. It is not a proof of a cause, and with other "
+        "tolerances the same measurements can lead to another route.",
         own,
-        "Resolution belongs to one matched estimator with one solver, noise model and layout of "
-        "observations. Another estimator may do better, and a wrong solver makes it meaningless.",
-        "The preference is that of one frozen field under one view with its weights held. It "
-        "does not say what another training run would prefer, and to first order it is a local "
-        "reading: where the frozen scan disagrees, the scan is the better guide, while the route "
-        "follows the local reading and a message says where they part.",
-        "Delivery can be read only under the view that the field was trained under.",
-        "Places and modes with much evidence show where the pull on the parameter comes from. "
-        "They are not by themselves places where the field or the data are bad.",
+        "Resolution belongs to one matched estimator with one forward model, noise model and "
+        "layout of observations. Another estimator can be better, and a wrong forward model makes "
+        "it meaningless.",
+        "The displacement is that of one frozen field under one view with its weights held. It "
+        "does not say what another training run would prefer, and it is local: where the frozen "
+        "scan disagrees, the scan is more reliable, while the route follows the local "
+        "displacement and a message says where they differ.",
+        "Delivery can be assessed only under the view that the field was trained under.",
+        "Regions and modes with much evidence show where the pull on the parameter comes from. "
+        "They are not by themselves regions where the field or the data are wrong.",
     ]
 
 
-def _footer(audited: Audited) -> list[tuple[str, str]]:
-    from twoaxis.version import __version__
-
-    attributes, field = audited.tree.attrs, audited.need("/field").attrs
+def _footer(audit: Audit) -> list[tuple[str, str]]:
+    attributes, field = audit.data.attrs, audit.field.attrs
     kept, total = int(field["points_kept"]), int(field["points_total"])
     points = f"{total:,}" if kept == total else f"{total:,}, of which pictures show {kept:,}"
-    return [
-        ("View", visible(attributes["view"])),
-        ("Training view", f"{visible(attributes['training_view'])} ({_relation(audited)})"),
+    relation = {"same": "same as the view", "other": "another view", "assumed": "assumed"}
+    rows = [
+        ("View", visible(audit.score.view)),
+        (
+            "Training view",
+            f"{visible(audit.training.score.view)} ({relation[attributes['view_relation']]})",
+        ),
         ("Residual points", points),
-        ("Tolerances", _tolerances(audited) or "none declared"),
+        ("Tolerances", _tolerances(audit) or "none declared"),
         ("Audit written by", visible(attributes["written_by"])),
         ("Page written by", f"twoaxis {__version__}"),
         ("Schema", visible(attributes["schema"])),
     ]
-
-
-def _relation(audited: Audited) -> str:
-    relation = visible(audited.tree.attrs["view_relation"])
-    return {"the training view": "the audited one", "another view": "not the audited one"}.get(
-        relation, "taken to be the audited one"
-    )
-
-
-def notebook_html(audit: Any, *, advice: str = "") -> str:
-    """Return the body of ``_repr_html_``: an HTML fragment that disturbs nothing around it.
-
-    Parameters
-    ----------
-    audit : Audit or xarray.DataTree
-    advice : str
-        What the route asks the reader to do, as a sentence.
-    """
-    audited = Audited.of(audit)
-    pictures = [*map_section(audited).pictures, *profile_section(audited).pictures]
-    fragment: str = template("notebook.html").render(
-        **heading(audited, advice), **measured(audited), pictures=pictures, **colours()
-    )
-    return fragment
+    return [*rows, ("Run", visible(audit.run))] if audit.run else rows

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from twoaxis.forward import ForwardModel
-from twoaxis.least_squares import GAIN_TOLERANCE, Minimum, minimize
+from twoaxis.least_squares import GAIN_ATOL, Minimum, minimize
 from twoaxis.progress import Advance
 from twoaxis.resolution.fisher import STEP, sensitivities
 from twoaxis.resolution.layouts import WhitenedLayout
@@ -87,7 +87,7 @@ class DirectEstimator:
         owner = np.repeat(np.arange(count), number)
         # Each start goes far enough to tell minima apart; the best then goes all the way.
         rough = self._minimize(
-            layout, rows[owner], starts.reshape(-1, dimension), gain_tolerance=SAME_MINIMUM / 10
+            layout, rows[owner], starts.reshape(-1, dimension), gain_atol=SAME_MINIMUM / 10
         )
         chi2 = rough.chi2.reshape(count, number)
         best = np.arange(count) * number + chi2.argmin(axis=1)
@@ -160,7 +160,7 @@ class DirectEstimator:
         rows: FloatArray,
         start: FloatArray,
         free: NDArray[np.bool_] | None = None,
-        gain_tolerance: float = GAIN_TOLERANCE,
+        gain_atol: float = GAIN_ATOL,
     ) -> Minimum:
         low, high = self.bounds
         moving = np.ones(start.shape[1], dtype=bool) if free is None else free
@@ -175,7 +175,7 @@ class DirectEstimator:
                 slopes[..., j] = self._slope(layout, q, here, j, low, high)
             return slopes
 
-        return minimize(misfit, sensitivity, start, low, high, moving, gain_tolerance)
+        return minimize(misfit, sensitivity, start, low, high, moving, gain_atol)
 
     def _slope(
         self,

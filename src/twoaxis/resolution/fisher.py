@@ -37,10 +37,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel
 from twoaxis.resolution.layouts import LARGEST_WHITE, WhitenedLayout
-from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]
 
@@ -264,7 +264,7 @@ or 0.299 times the noise
     """
     error = _positive("error_percent", error_percent)
     tolerance = _positive("tolerance_percent", tolerance_percent)
-    if not is_whole(count) or count < 1:
+    if not is_integer(count) or count < 1:
         raise InputError(
             "count as an integer of at least 1",
             f"count={count!r}",

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import AccuracyWarning, InputError, MisfitWarning
 from twoaxis.forward.bank import build_bank
 from twoaxis.observations import RECOVERABILITY_SEED, noise_seed, standard_noise
@@ -46,7 +47,6 @@ from twoaxis.resolution.result import Resolution
 from twoaxis.resolution.setup import Setup, prepare, problem_arguments
 from twoaxis.result import Message, message_variables
 from twoaxis.text import visible
-from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]
 Method = Literal["auto", "bank", "direct"]
@@ -241,7 +241,7 @@ def _check_settings(
         ("starts", starts, 1),
         ("validate", validate, 0),
     ):
-        if not is_whole(value) or value < least:
+        if not is_integer(value) or value < least:
             raise InputError(
                 f"{name} as an integer of at least {least}",
                 f"{name}={value!r}",
@@ -451,7 +451,7 @@ def _failure_messages(estimator: Estimator) -> list[Message]:
             f"the forward model failed at {len(values)} bank values from {low:.4g} to {high:.4g}, "
             f"which are excluded: {visible(next(iter(values.values())))}"
         )
-        numbers = {"count": len(values), "lowest": low, "highest": high}
+        numbers = {"count": float(len(values)), "lowest": low, "highest": high}
         return [Message("resolution.excluded_values", text, numbers=numbers)]
     if isinstance(estimator, DirectEstimator) and estimator.failures:
         point, reason = estimator.failures[0]
@@ -475,7 +475,7 @@ def _fit_messages(setup: Setup, fits: list[Fits], bank: int, entries: int) -> li
             f"a bank of {bank} entries was too coarse, compared with direct optimization; it was "
             f"refined to {entries}"
         )
-        numbers = {"asked": bank, "used": entries}
+        numbers: dict[str, float] = {"asked": bank, "used": entries}
         messages.append(Message("resolution.bank_refined", text, numbers=numbers))
     stopped = sum(int((~f.converged).sum()) for f in fits)
     if stopped:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.progress import progress_bar
 from twoaxis.runs.engines import Engine, Result, Standing
 from twoaxis.runs.task import Task, Training, versions
 from twoaxis.training import RunStore
 from twoaxis.training.backends import Device
-from twoaxis.views.checks import is_whole
 
 # Runs of a task on a GPU, which trains them side by side.
 GPU_BATCH = 80
@@ -20,7 +20,7 @@ GPU_BATCH = 80
 def task_size(batch: Any, device: Device) -> int:
     """Return how many runs make a task: as asked for, or what suits the device."""
     size = (GPU_BATCH if device == "gpu" else 1) if batch is None else batch
-    if not is_whole(size) or size < 1:
+    if not is_integer(size) or size < 1:
         raise InputError("at least one run a task", f"batch={batch!r}", "pass batch=1")
     return int(size)
 

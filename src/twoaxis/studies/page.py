@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from twoaxis.report.page import colours
-from twoaxis.report.pictures import Picture, Section
+from twoaxis.report.page import colors
+from twoaxis.report.sections import Picture, Section
 from twoaxis.studies.figures import Drawing, ends, printed_ends
 from twoaxis.studies.published import UNREADABLE
 from twoaxis.studies.verdict import ENOUGH, LEVEL, Verdict
@@ -61,7 +61,7 @@ def render(records: Sequence[Record], figures: Mapping[str, Drawing]) -> str:
             enough=ENOUGH,
             level=f"{100 * LEVEL:g}",
             version=__version__,
-            **colours(),
+            **colors(),
         )
     )
     return page

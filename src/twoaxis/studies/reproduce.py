@@ -26,6 +26,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.files import ensure_directory, write_whole
 from twoaxis.progress import Bars, progress_bars
@@ -44,7 +45,6 @@ from twoaxis.studies.registry import BLOCKS, get_block
 from twoaxis.studies.scale import SCALES, Scale
 from twoaxis.training.backends import Device, find_gpu
 from twoaxis.version import __version__
-from twoaxis.views.checks import is_whole
 
 PACKAGES = ("jax", "numpy", "scipy", "optax")
 
@@ -107,7 +107,7 @@ def reproduce(
     chosen = _chosen(blocks)
     if scale not in SCALES:
         raise InputError(f"a scale among {', '.join(SCALES)}", repr(scale), "choose one of them")
-    if not is_whole(initializations) or initializations < 1:
+    if not is_integer(initializations) or initializations < 1:
         raise InputError(
             "at least one initialization", f"initializations={initializations!r}", "pass 10"
         )

@@ -147,6 +147,13 @@ class Run:
         """The frozen residual: what every function of axis 2 takes."""
         return self._freeze(self.final)
 
+    def objective(self) -> Any:
+        """Return the training loss as a function of one flat vector, for `twoaxis.polish`."""
+        # At call time: the objective is built upon this module.
+        from twoaxis.training.objective import run_objective
+
+        return run_objective(self)
+
     def follow(self) -> list[tuple[int, FrozenResidual]]:
         """Return the frozen residual at every snapshot, with its step, in order."""
         return [(snapshot.step, self._freeze(snapshot)) for snapshot in self.snapshots]

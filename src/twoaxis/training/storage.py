@@ -56,7 +56,7 @@ from twoaxis.training.run import Run, Snapshot
 from twoaxis.training.settings import RunSpec, Settings, check_specs, plain_value
 from twoaxis.version import __version__
 from twoaxis.views import Dense, Weighted
-from twoaxis.views.storage import view_from_plain, view_to_plain
+from twoaxis.views.encoding import view_from_plain, view_to_plain
 
 LOSSES = ("loss", "loss_data", "loss_residual")
 # The loss is a sum of two numbers that are stored beside it.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from twoaxis.report.theme import colour, label, legend_above, open_frame
+from twoaxis.report.theme import color, label, legend_above, open_frame
 from twoaxis.studies.figures.panels import THIRD, Drawing, FloatArray, Found, Panel, numbers
 from twoaxis.text import number, shortened
 
@@ -68,7 +68,7 @@ def _limits(values: FloatArray) -> tuple[float, float]:
 
 
 def _draw_steps(rows: pd.DataFrame, step: str, limits: tuple[float, float], *, ax: Any) -> Any:
-    ax.plot(limits, limits, color=colour("muted"), lw=1.0, ls="--", zorder=1)
+    ax.plot(limits, limits, color=color("muted"), lw=1.0, ls="--", zorder=1)
     for component, shape in zip(COMPONENTS, SHAPES, strict=True):
         for k, (_, own) in enumerate(rows.groupby("method", sort=False)):
             ax.plot(
@@ -77,7 +77,7 @@ def _draw_steps(rows: pd.DataFrame, step: str, limits: tuple[float, float], *, a
                 **_style(k, shape),
             )
     for unknown, shape in zip(UNKNOWNS, SHAPES, strict=True):
-        hollow = _style(0, shape) | {"mec": colour("ink"), "mfc": "none"}
+        hollow = _style(0, shape) | {"mec": color("ink"), "mfc": "none"}
         ax.plot([], [], **hollow, label=unknown)
     for k, method in enumerate(dict.fromkeys(rows["method"])):
         ax.plot([], [], **_style(k, "o"), label=_name(method))
@@ -119,7 +119,7 @@ def _draw_errors(rows: pd.DataFrame, names: tuple[str, str], *, ax: Any) -> Any:
     low, high = (known.min(), known.max()) if known.size else (0.1, 1.0)
     ends = float(low / 1.6), float(high * 1.6)
     marks = (1.0, 2.0, 5.0) if ends[1] < FEW_DECADES * ends[0] else (1.0,)
-    ax.plot(ends, ends, color=colour("muted"), lw=1.0, ls="--", zorder=1)
+    ax.plot(ends, ends, color=color("muted"), lw=1.0, ls="--", zorder=1)
     for k, (method, own) in enumerate(rows.groupby("method", sort=False)):
         full, diagonal = (np.maximum(numbers(own[name]), ends[0]) for name in names)
         ax.plot(diagonal, full, **_style(k, "o"), label=_name(method))
@@ -140,7 +140,7 @@ def _draw_errors(rows: pd.DataFrame, names: tuple[str, str], *, ax: Any) -> Any:
 
 def _style(number_: int, shape: str) -> dict[str, Any]:
     """Return how a method is drawn: the first filled, the second hollow."""
-    shade = colour(ROLES[number_ % len(ROLES)])
+    shade = color(ROLES[number_ % len(ROLES)])
     fill = shade if number_ == 0 else "none"
     return {"ls": "", "marker": shape, "ms": 5, "mec": shade, "mew": 1.0, "mfc": fill, "zorder": 3}
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from twoaxis.report.theme import SMALL_SIZE, colour, label, legend_above, open_frame, plain
+from twoaxis.report.theme import SMALL_SIZE, color, label, legend_above, open_frame, plain
 from twoaxis.studies.fields import PROBLEMS
 from twoaxis.studies.figures.panels import (
     THIRD,
@@ -117,9 +117,9 @@ def _draw_estimates(
     series: list[Series], names: list[str], words: str, zero: bool, *, ax: Any
 ) -> Any:
     if zero:
-        ax.axvline(0, color=colour("muted"), lw=1.0, ls="--", zorder=1)
+        ax.axvline(0, color=color("muted"), lw=1.0, ls="--", zorder=1)
     for one in series:
-        shade = colour(one.role)
+        shade = color(one.role)
         for number_, (row, value, interval) in enumerate(one.estimates):
             place = row + 0.1 - one.above
             if interval is not None:
@@ -133,7 +133,7 @@ def _draw_estimates(
                 ms=5.5,
                 mec=shade,
                 mew=1.3,
-                mfc=shade if one.filled else colour("paper"),
+                mfc=shade if one.filled else color("paper"),
                 zorder=3,
                 label=None if number_ else one.name,
             )
@@ -151,7 +151,7 @@ def name_rows(ax: Any, names: Sequence[str], above: float, *, ground: bool = Fal
 
     With a ground of their own, names are not crossed by a line behind them.
     """
-    box = {"facecolor": colour("paper"), "edgecolor": "none", "pad": 0.6} if ground else None
+    box = {"facecolor": color("paper"), "edgecolor": "none", "pad": 0.6} if ground else None
     style: dict[str, Any] = {"va": "bottom", "fontsize": SMALL_SIZE, "zorder": 5, "bbox": box}
     for row, name in enumerate(names):
         plain(ax.text(0.0, row - above, name, transform=ax.get_yaxis_transform(), **style))
@@ -229,7 +229,7 @@ def _draw_shares(
 ) -> Any:
     from matplotlib.colors import to_rgba
 
-    shade = colour("theory")
+    shade = color("theory")
     for row, group in enumerate(shares):
         for values, middle, height, named in (
             (printed[group], row - 0.08, 0.14, False),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from twoaxis.report.theme import SMALL_SIZE, colour, label, legend_above, open_frame, plain
+from twoaxis.report.theme import SMALL_SIZE, color, label, legend_above, open_frame, plain
 from twoaxis.studies.figures.panels import (
     FILLS,
     MARKERS,
@@ -86,7 +86,7 @@ def _scatter(rows: pd.DataFrame, column: str, words: str, remark: str, *, ax: An
     """Draw Δ against an error: color and fill by problem, shape by view where there are some."""
     shapes = _shapes(rows)
     top = _percent_axes(ax, np.concatenate([numbers(rows[DELTA]), numbers(rows[column])]))
-    ax.plot([0, top], [0, top], color=colour("muted"), lw=1.0, ls="--", zorder=1)
+    ax.plot([0, top], [0, top], color=color("muted"), lw=1.0, ls="--", zorder=1)
     for problem in problems_in(rows):
         own = rows[rows["problem"] == problem]
         for view, shape in (shapes or {"": MARKERS[problem]}).items():
@@ -117,7 +117,7 @@ def _shapes(rows: pd.DataFrame) -> dict[str, str]:
 def _style(problem: str, shape: str) -> dict[str, Any]:
     from matplotlib.colors import to_rgba
 
-    shade = colour(ROLES[problem])
+    shade = color(ROLES[problem])
     return {
         "ls": "",
         "marker": shape,
@@ -131,7 +131,7 @@ def _style(problem: str, shape: str) -> dict[str, Any]:
 def _add_legend(ax: Any, problems: list[str], shapes: Mapping[str, str]) -> None:
     """Name problems, and views below them: a legend is filled column by column."""
     entries = [(title_of(p), _style(p, "o" if shapes else MARKERS[p])) for p in problems]
-    plain_style = {"ls": "", "ms": 4.6, "mec": colour("ink"), "mfc": "none", "mew": 0.9}
+    plain_style = {"ls": "", "ms": 4.6, "mec": color("ink"), "mfc": "none", "mew": 0.9}
     views = [(shortened(v), plain_style | {"marker": shape}) for v, shape in shapes.items()]
     while entries or views:
         for kind in (entries, views):

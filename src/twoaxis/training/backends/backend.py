@@ -14,11 +14,11 @@ from typing import Any, Literal, Protocol
 
 import jax
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.training.backends.in_process import InProcess
 from twoaxis.training.backends.workers import Workers
 from twoaxis.training.settings import Settings
-from twoaxis.views.checks import is_whole
 
 Tree = Any  # a tree of NumPy arrays whose first axis counts the runs
 
@@ -70,7 +70,7 @@ def choose_backend(
         Runs side by side in one program, in this process.
     """
     for name, value, least in (("workers", workers, 0), ("batch", batch, 1)):
-        if value is not None and not (is_whole(value) and value >= least):
+        if value is not None and not (is_integer(value) and value >= least):
             raise InputError(
                 f"a whole number of at least {least} as {name}", f"{name}={value!r}", "change it"
             )
