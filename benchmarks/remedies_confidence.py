@@ -44,9 +44,9 @@ import twoaxis as ta
 from twoaxis.files import write_whole
 from twoaxis.observations import noise_seed, standard_noise
 from twoaxis.problems.problem import truth_of
-from twoaxis.remedies.calibration import calibrate
-from twoaxis.remedies.calibration.pipeline import pipeline_seeds
+from twoaxis.remedies import calibrate
 from twoaxis.remedies.simulated.result import known_truth
+from twoaxis.remedies.simulator import pipeline_seeds
 from twoaxis.runs.pipeline import Pipeline
 
 LEVEL = 0.9
@@ -159,7 +159,7 @@ def coverage(
         candidates=size.candidates,
         replicas=size.replicas,
         seed=noise_seed(problem, CALIBRATION),
-        vectorized_forward=True,
+        vectorized=True,
     )
     print(calibration, flush=True)
     tested = test_data(problem, kept, size, *calibration.coordinates[[0, -1]])

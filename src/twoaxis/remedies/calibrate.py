@@ -23,6 +23,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Parameter, Parameters
@@ -56,7 +57,6 @@ from twoaxis.result import (
     message_variables,
     messages_from,
 )
-from twoaxis.arrays import is_integer
 
 if TYPE_CHECKING:
     from twoaxis.remedies.confidence_set import ConfidenceSet

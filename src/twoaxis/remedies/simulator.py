@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel
 from twoaxis.observations import standard_noise
 from twoaxis.parameters import Parameters
 from twoaxis.resolution.layouts import checked_layouts, checked_noise, real_array
-from twoaxis.arrays import is_integer
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
