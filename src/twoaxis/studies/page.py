@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from twoaxis.report.page import colors
+from twoaxis.report.html import colors
 from twoaxis.report.sections import Picture, Section
 from twoaxis.studies.figures import Drawing, ends, printed_ends
 from twoaxis.studies.published import UNREADABLE
