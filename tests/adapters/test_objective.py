@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import twoaxis as ta
-from twoaxis.remedies.polish.polish import polish
+from twoaxis.remedies import polish
 
 TIMES = torch.linspace(0, 2, 40, dtype=torch.float64)[:, None]
 READINGS = torch.exp(-1.0 * TIMES[::4]) + 0.02 * torch.cos(40 * TIMES[::4])
