@@ -6,16 +6,23 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
-from twoaxis.problems import get_problem
 from twoaxis.remedies import SimulatedAudit
 from twoaxis.remedies.other_views import COMPARISONS, rank_other_views
+
+pytest.importorskip("jax")
 
 LIMITS = ta.Tolerance(material=1.0, resolution=1.0, preference=1.0)
 
 
 @pytest.fixture(scope="module")
-def run():
-    return ta.train("burgers", datasets=8, steps=8, residual_points=60, progress=False)[0]
+def runs():
+    small = {"steps": 8, "residual_points": 60, "progress": False}
+    return ta.train("burgers", datasets=8, seeds=[0, 1], **small)
+
+
+@pytest.fixture(scope="module")
+def run(runs):
+    return runs[0]
 
 
 def test_a_pipeline_like_a_run_has_its_settings_sites_and_start(run):
@@ -30,15 +37,10 @@ def test_a_pipeline_like_a_run_has_its_settings_sites_and_start(run):
     assert (again.dataset.values == run.dataset.values).all()
 
 
-def test_a_pipeline_like_a_run_holds_what_the_run_held():
-    problem = get_problem("darcy")
-    name = next(iter(problem.parameters))
-    known = {name: problem.parameters[name].truth}
-    run = ta.train(problem, datasets=10, steps=2, residual_points=20, fixed=known, progress=False)[
-        0
-    ]
-    (spec,) = ta.Pipeline.like(run).specs(run.dataset.values[None], [3])
-    assert spec.fixed == run.spec.fixed == {name}
+def test_a_pipeline_like_a_run_holds_what_the_run_held(run):
+    held = replace(run, spec=replace(run.spec, fixed=frozenset({"nu"})))
+    (spec,) = ta.Pipeline.like(held).specs(run.dataset.values[None], [3])
+    assert spec.fixed == {"nu"}
     assert spec.start == run.spec.start
 
 
@@ -52,11 +54,11 @@ def test_without_a_truth_sites_are_made_for_what_the_data_leave_open(run):
     assert "truth" not in text
 
 
-def test_an_audit_of_another_run_or_view_is_refused(run):
-    other = ta.train("burgers", datasets=8, seeds=1, steps=8, residual_points=60, progress=False)[0]
-    audit = ta.audit(run, replicas=5, tolerance=LIMITS, progress=False)
-    with pytest.raises(ta.InputError, match="an audit of this run"):
-        ta.remedy(audit, run=other, progress=False)
+def test_an_audit_of_another_run_or_view_is_refused(runs, run, audit):
+    with pytest.raises(ta.InputError, match="an audit of the run"):
+        ta.remedy(audit, run=runs[1], progress=False)
+    with pytest.raises(ta.InputError, match="not made from a run"):
+        ta.remedy(ta.audit(run.frozen), run=run, progress=False)
     patch = ta.views.Patch(cells=2)
     audit = ta.audit(run, view=patch, replicas=5, tolerance=LIMITS, progress=False)
     with pytest.raises(ta.InputError, match="the view of the audit"):
