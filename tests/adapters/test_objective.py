@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-
 import twoaxis as ta
 
 TIMES = torch.linspace(0, 2, 40, dtype=torch.float64)[:, None]

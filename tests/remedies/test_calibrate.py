@@ -95,7 +95,9 @@ def test_a_batch_of_answers_may_be_of_any_library():
         list,
     ]
     for kind in kinds:
-        found = run(lambda values, _, kind=kind: kind(values.mean(axis=1)), vectorized_pipeline=True)
+        found = run(
+            lambda values, _, kind=kind: kind(values.mean(axis=1)), vectorized_pipeline=True
+        )
         assert found.data["estimate"].values == pytest.approx(expected, rel=1e-6)
 
 

@@ -282,7 +282,13 @@ def test_candidates_are_even_in_the_coordinate_and_share_noise_and_seeds():
         return best(values)
 
     found = calibrate(
-        pipeline, forward, LOG, np.linspace(0.1, 0.3, 6), candidates=5, replicas=19, vectorized_pipeline=True
+        pipeline,
+        forward,
+        LOG,
+        np.linspace(0.1, 0.3, 6),
+        candidates=5,
+        replicas=19,
+        vectorized_pipeline=True,
     )
     assert found.candidates == pytest.approx(np.geomspace(1, 5, 5))
     ((values, seeds),) = seen

@@ -68,7 +68,9 @@ def test_computed_remedies_join_the_actions_of_their_kind():
 
 def test_refits_at_many_points_are_given_by_their_mean_and_the_worst_one():
     rate = {"rate": ta.Parameter(truth=1.0, bounds=(0.2, 5.0))}
-    sites = ta.suggest_sites(decay, rate, 0.3, 20, at={"rate": (0.5, 2.0)}, design_points=5, cells=[2])
+    sites = ta.suggest_sites(
+        decay, rate, 0.3, 20, at={"rate": (0.5, 2.0)}, design_points=5, cells=[2]
+    )
     verified = sites.verify(replicas=30, bank=41)
     (action,) = [
         each
@@ -153,7 +155,9 @@ def test_simulations_and_sets_say_what_they_found():
     (action,) = plan.actions
     assert action.kind == "bias"
     found_numbers = numbers(action)
-    assert found_numbers["bias of rate"] == found.bias["rate"] == pytest.approx(np.log(1.2), abs=0.03)
+    assert (
+        found_numbers["bias of rate"] == found.bias["rate"] == pytest.approx(np.log(1.2), abs=0.03)
+    )
     assert found_numbers["corrected rate"] == pytest.approx(1.0, abs=0.03)
     assert found_numbers["bias-corrected"] == kept.corrected == pytest.approx(1.0, abs=0.03)
     assert found_numbers["width of the set"] == kept.width_percent

@@ -243,7 +243,7 @@ def test_a_field_that_does_not_see_the_parameter_leaves_the_route_open():
     assert found.route is ta.Route.UNDETERMINED
     assert found.bias["k"] > 0.5
     assert np.isnan(found.displacement["k"])
-    assert "does not see" in str(found.data["status"].values[0])
+    assert "does not depend on" in str(found.data["status"].values[0])
 
 
 def test_several_parameters_are_audited_together():

@@ -86,7 +86,7 @@ class ConfidenceSet(Result[xr.DataTree]):
             "rounds",
             "pipeline_runs",
         ),
-        "/calibration": Calibration.attributes["/"],
+        "/calibration": ("schema", "written_by", *Calibration.attributes["/"]),
     }
 
     @classmethod

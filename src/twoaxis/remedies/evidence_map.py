@@ -23,31 +23,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from numpy.typing import NDArray
 
 from twoaxis.diagnosis.actions import Action, Number
-from twoaxis.diagnosis.modes import mode_contributions, modes_wanted
+from twoaxis.diagnosis.audit import mode_count
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_view
-from twoaxis.geometry import score
+from twoaxis.geometry import Score
 from twoaxis.geometry.derivatives import STEP, Derivative, linearize
-from twoaxis.geometry.score import NULL_SHARE, Score
+from twoaxis.geometry.regions import Regions, regions_of
+from twoaxis.geometry.score import NULL_SHARE, score_from
+from twoaxis.geometry.spectrum import spectrum_from
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Parameter, Parameters
 from twoaxis.progress import progress_bar
-from twoaxis.remedies.regions import Regions, regions_of
 from twoaxis.result import (
     CENTER_LAYOUT,
     MESSAGE_LAYOUT,
     PARAMETER_LAYOUT,
+    CenteredResult,
     Message,
-    Result,
     message_variables,
     messages_from,
 )
@@ -74,7 +73,7 @@ TWO = ("region", "parameter", "other_parameter")
 BY_MODE = ("mode", "parameter")
 
 
-class EvidenceMap(Result[xr.Dataset]):
+class EvidenceMap(CenteredResult):
     """Regions of the domain, ranked by how much of the displacement disappears with them.
 
     The first ones cause the displacement; the last ones oppose it, and without them it would be
@@ -134,15 +133,10 @@ class EvidenceMap(Result[xr.Dataset]):
             "change": data["displacement_without"].values - data["displacement"].values,
         }
 
-    @cached_property
-    def parameters(self) -> Parameters:
-        """The parameters."""
-        return Parameters.from_dataset(self.data)
-
     @property
     def displacement(self) -> dict[str, float]:
         """Displacement D of the whole field, by parameter."""
-        return self.parameters.named(self.data["displacement"].values)
+        return self.named("displacement")
 
     @property
     def doubts(self) -> list[Message]:
@@ -176,8 +170,8 @@ class EvidenceMap(Result[xr.Dataset]):
             absolute contributions, and ``H_share``; ``residual_norm`` and ``alignment`` inside the
             region; ``without``, the displacement without it, and ``change``, that minus D.
         """
-        if parameter is None and len(self.parameters) > 1:
-            tables = {name: self.summary(name) for name in self.parameters}
+        if parameter is None and len(self.names) > 1:
+            tables = {name: self.summary(name) for name in self.names}
             return pd.concat(tables, names=["parameter"])
         name = self._chosen(parameter)
         own = self.data.sel(parameter=name)
@@ -268,7 +262,7 @@ class EvidenceMap(Result[xr.Dataset]):
         super().check()
 
     def _chosen(self, parameter: str | None) -> str:
-        names = self.parameters.names
+        names = self.names
         if parameter is None and len(names) == 1:
             return names[0]
         if parameter not in names:
@@ -475,13 +469,14 @@ def evidence_map(
     frozen = as_frozen(residual, parameters, points)
     metric = bound_view(frozen, view)
     places = _places(frozen, metric.size)
-    axes = _axes(frozen, places.shape[1])
-    divided = regions_of(regions, places, axes, frozen.size or len(places))
-    wanted = modes_wanted(_cheap(metric) if modes is None else modes, metric)
-    whole = score(frozen, view=metric, at=at, derivative=derivative, step=step)
-    local = linearize(frozen, frozen.coordinates(whole.center.values), derivative, step)
+    divided = regions_of(regions, places, frozen.axis_names, frozen.size or len(places))
+    count = mode_count(_cheap(metric) if modes is None else modes, metric)
+    known = Parameters(frozen.parameters)
+    center = known.center(at)
+    local = linearize(frozen, known.coordinates(center.values), derivative, step)
+    whole = score_from(local, metric, known, center)
     terms = region_terms(local.residual, local.jacobian, metric, divided, progress)
-    values = _values(whole, divided, terms, places, axes)
+    values = _values(whole, divided, terms, places, frozen.axis_names)
     attributes = {
         "view": whole.view,
         "centered_on": whole.center.kind,
@@ -489,11 +484,14 @@ def evidence_map(
         "modes_basis": "",
         "modes_complete": 0,
     }
-    if wanted:
-        found = mode_contributions(whole, local.residual, local.jacobian, places, metric, wanted)
-        values |= {"mode": found["mode"].values}
-        values |= {f"mode_{n}": found[n].values for n in ("eigenvalue", "strength", "signed")}
-        attributes |= {f"modes_{name}": found.attrs[name] for name in ("basis", "complete")}
+    if count:
+        found = spectrum_from(
+            local, metric, frozen, center, modes=count, smooth=True, keep_points=False
+        )
+        names = ("eigenvalue", "strength", "signed")
+        values |= {"mode": found.data["mode"].values}
+        values |= {f"mode_{name}": found.data[name].values for name in names}
+        attributes |= {"modes_basis": found.basis, "modes_complete": int(found.complete)}
     return EvidenceMap.from_values(values, attributes)
 
 
@@ -509,15 +507,11 @@ def _places(frozen: FrozenResidual, size: int) -> FloatArray:
     return frozen.places(size if size % count == 0 else count)
 
 
-def _axes(frozen: FrozenResidual, count: int) -> list[str]:
-    return list(frozen.axes) if len(frozen.axes) == count else [f"x{j}" for j in range(count)]
-
-
 def _values(
     whole: Score, regions: Regions, terms: RegionTerms, places: FloatArray, axes: list[str]
 ) -> dict[str, Any]:
     """Return the basic variables; the region that causes most of the displacement comes first."""
-    known = Parameters(whole.parameters)
+    known = whole.parameters
     units = known.units(whole.center.values)
     displacement = np.array([whole.displacement[name] for name in known])
     change = terms.displacement_without - displacement
@@ -544,20 +538,12 @@ def _values(
         "other_parameter": known.names,
         "axis": axes,
         "displacement": displacement,
-        "strength": np.diagonal(whole.terms.H),
+        "strength": np.diagonal(whole.data["H"].values),
         **{name: values[order] for name, values in by_region.items()},
         "region_of_point": rank[regions.number],
         "points": places,
-        **message_variables(_messages(whole)),
+        **message_variables(whole.doubts),
     }
-
-
-def _messages(whole: Score) -> list[Message]:
-    """Return the doubts of the score."""
-    return [
-        each if isinstance(each, Message) else Message("score.doubt", str(each), "warning")
-        for each in whole.doubts
-    ]
 
 
 def _ratio(values: FloatArray, total: FloatArray) -> FloatArray:

@@ -10,9 +10,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
-from twoaxis.arrays import is_integer
 
 FloatArray = NDArray[np.float64]
 
@@ -21,8 +21,8 @@ FloatArray = NDArray[np.float64]
 class Objective(Protocol):
     """The training loss of a field and its parameters, as a function of one flat vector.
 
-    `twoaxis.run_objective` makes one of a run, `twoaxis.torch_objective` one of a PyTorch model;
-    any object with these four members is one. One that also has ``positions``, a mapping from the
+    `twoaxis.objective` makes one of a run or of a PyTorch model; any object with these four
+    members is one. One that also has ``positions``, a mapping from the
     names of the parameters that it moves to the positions of their coordinates in the vector,
     says two things more. These parameters stay within bounds that are wider than declared, by a
     factor of ten on each side in a log coordinate, three times as wide in a linear one. And all
@@ -60,8 +60,7 @@ def checked_objective(
         raise InputError(
             "an objective with names, start, value_and_gradient and frozen",
             f"{type(objective).__name__} without {', '.join(missing)}" if missing else "a class",
-            "pass twoaxis.run_objective(run), twoaxis.torch_objective(...) or an object of your "
-            "own that has them",
+            "pass twoaxis.objective(...), or an object of your own that has them",
         )
     if list(objective.names) != frozen.names:
         raise InputError(

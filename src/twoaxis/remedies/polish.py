@@ -29,6 +29,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
+from twoaxis.arrays import is_integer, is_real
 from twoaxis.diagnosis.actions import Action, Number
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, bound_view
@@ -40,7 +41,6 @@ from twoaxis.progress import progress_bar
 from twoaxis.remedies.objective import Objective, checked_objective, moving_part, places_of
 from twoaxis.result import PARAMETER_LAYOUT, Message, Result
 from twoaxis.views import View
-from twoaxis.arrays import is_real, is_integer
 
 FloatArray = NDArray[np.float64]
 
@@ -526,9 +526,8 @@ def polish(
     subject : FrozenResidual or an object with one as its ``frozen``
         Such as a run. Its parameters have `delivered` values.
     objective : Objective, optional
-        The training loss, from `twoaxis.run_objective` or `twoaxis.torch_objective`. Without it
-        only the parameter is moved, with the field held. Parameters that it holds fixed have no
-        gap, and are left out of the result.
+        The training loss, from `twoaxis.objective`. Without it only the parameter is moved, with
+        the field held. Parameters that it holds fixed have no gap, and are left out of the result.
     view : View, optional
         The training view, where the frozen residual does not carry it.
     small_gap : float

@@ -27,7 +27,6 @@ from twoaxis.remedies.polish import Polish, polish
 from twoaxis.remedies.simulated import SimulatedAudit, simulated_audit
 from twoaxis.remedies.sites import SuggestedSites, suggest_sites
 from twoaxis.remedies.sites.result import Verification
-from twoaxis.report.audited import Audited
 from twoaxis.views import View
 
 if TYPE_CHECKING:
@@ -150,7 +149,7 @@ def _joined_actions(audit: Audit, found: Iterable[Any]) -> list[Action]:
     """Return the actions of an audit, each with what the remedies of its kind found."""
     computed = [action for each in found for action in each.actions()]
     actions = []
-    for step in first_steps(Audited.of(audit.tree)):
+    for step in first_steps(audit):
         own = [each for each in computed if each.kind == step.kind]
         computed = [each for each in computed if each.kind != step.kind]
         actions.append(_joined(step, own) if own else step)
@@ -193,9 +192,9 @@ def _of_run(
 ) -> list[Any]:
     """Compute the remedies that the route of an audited run asks for."""
     # Not at the top: remedies of other models need no JAX.
+    from twoaxis.adapters import objective
     from twoaxis.runs.pipeline import Pipeline
     from twoaxis.training import Run
-    from twoaxis.training.objective import run_objective
 
     if not isinstance(run, Run):
         raise InputError("a run that twoaxis.train returned", type(run).__name__, "pass runs[0]")
@@ -209,7 +208,7 @@ def _of_run(
     kinds = {action.kind for action in audit.actions}
     known = Parameters(run.frozen.parameters).replace(truth=None)
     frozen = run.frozen
-    if audit.centered_on != "truth":
+    if not audit.around_truth:
         frozen = replace(frozen, parameters=known)
     found: list[Any] = []
     if "observations" in kinds:
@@ -217,7 +216,7 @@ def _of_run(
     if "evidence" in kinds:
         found.append(evidence_map(frozen, view=view, progress=progress))
     if "delivery" in kinds:
-        found.append(polish(frozen, run_objective(run), progress=progress))
+        found.append(polish(frozen, objective(run), progress=progress))
     if not simulate:
         return found
     like = partial(Pipeline.like, run, **training, progress=progress)
@@ -271,7 +270,7 @@ def _design_values(audit: Audit) -> dict[str, Any]:
     for a wrong value can be worse than random ones.
     """
     center = audit.center.values
-    if audit.centered_on == "truth" or len(audit.parameters) > 1:
+    if audit.around_truth or len(audit.parameters) > 1:
         return dict(center)
     ((name, parameter),) = audit.parameters.items()
     matched, (least, most) = audit.group("/matched"), parameter.bounds
@@ -288,20 +287,15 @@ def _design_values(audit: Audit) -> dict[str, Any]:
 
 def _check_same(run: Run, audit: Audit, view: View | None) -> None:
     """Refuse an audit of another run, whose numbers would be attributed to this one."""
-    theirs = {name: p.delivered for name, p in audit.parameters.items()}
-    if theirs != run.delivered:
+    if audit.run != run.key:
         raise InputError(
-            f"an audit of this run, which delivered {_text(run.delivered)}",
-            f"one of {_text(theirs)}",
+            f"an audit of the run {run.key}, made by twoaxis.audit(run)",
+            f"one of the run {audit.run}" if audit.run else "one that was not made from a run",
             "pass the run that was audited",
         )
-    if view is None and audit.tree.attrs["view_relation"] == "another view":
+    if view is None and audit.cross_view:
         raise InputError(
             "the view of the audit",
-            f"none, for an audit under {audit.tree.attrs['view']}",
+            f"none, for an audit under {audit.score.view}",
             "pass view=..., as for twoaxis.audit",
         )
-
-
-def _text(values: dict[str, Any]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in values.items())

@@ -448,7 +448,9 @@ class Verification:
                     f"{worst['value']:.4g}; {int(rows['inside'].sum())} of {len(rows)} predictions "
                     "lie inside."
                 )
-                numbers.append(Number(f"{name}: verified on average", float(rows["verified"].mean()), "%"))
+                numbers.append(
+                    Number(f"{name}: verified on average", float(rows["verified"].mean()), "%")
+                )
             label = f"{name}: verified by refits at {worst['value']:.4g}"
             numbers.append(Number(label, float(worst["verified"]), "%"))
         return [Action("observations", "Verify the sites", " ".join(sentences), "", tuple(numbers))]

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import AccuracyWarning, InputError
 from twoaxis.forward import ForwardModel, get_solver
 from twoaxis.observations import layout, noise_scale
@@ -47,7 +48,6 @@ from twoaxis.remedies.sites.search import (
 )
 from twoaxis.resolution.fisher import DERIVATIVE_ACCURACY, sensitivities
 from twoaxis.resolution.layouts import checked_layouts, checked_noise
-from twoaxis.arrays import is_integer
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
