@@ -79,7 +79,6 @@ def test_early_stopping_is_found_and_the_model_stays(model):
     found = ta.polish(frozen, objective, iterations=300, progress=False)
     assert abs(found.gap_before["rate"]) > 5
     assert found.closed_percent["rate"] >= 90
-    assert found.verdict.startswith("The gap was optimisation")
     for name, value in net.state_dict().items():
         assert torch.equal(value, before[name])
     assert net.training
