@@ -23,7 +23,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.arrays import is_integer
+from twoaxis.arrays import is_integer, real_array
 from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Parameter, Parameters
@@ -48,7 +48,6 @@ from twoaxis.remedies.simulator import (
     noise_draws,
     pipeline_seeds,
 )
-from twoaxis.resolution.layouts import real_array
 from twoaxis.result import (
     MESSAGE_LAYOUT,
     PARAMETER_LAYOUT,
@@ -404,7 +403,7 @@ def candidate_grid(
             "both an interval and the candidates themselves",
             "pass one of the two",
         )
-    values = np.unique(real_array(candidates, "candidates"))  # ascending
+    values = np.unique(real_array("candidates", candidates))  # ascending
     low, high = parameter.bounds
     inside = np.isfinite(values).all() and values.min(initial=low) >= low
     if values.size < LEAST_CANDIDATES or not (inside and values.max() <= high):

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.arrays import is_integer
+from twoaxis.arrays import is_integer, real_array
 from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel
 from twoaxis.observations import standard_noise
 from twoaxis.parameters import Parameters
-from twoaxis.resolution.layouts import checked_layouts, checked_noise, real_array
+from twoaxis.resolution.layouts import checked_layouts, checked_noise
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -73,7 +73,7 @@ class Simulator:
 
     def observed(self, data: ArrayLike) -> FloatArray:
         """Return observed values in the order of the layout."""
-        array = real_array(data, "data")
+        array = real_array("data", data)
         if array.shape == self.sites.shape:
             values = array
         elif array.shape == self.model.shape:

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
+from twoaxis.arrays import real_array
 from twoaxis.errors import InputError, refuse_masked
-from twoaxis.resolution.layouts import checked_points, real_array
+from twoaxis.resolution.layouts import output_points
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -122,12 +123,12 @@ def named_positions(
 ) -> tuple[list[str], FloatArray]:
     """Return names and values of the coordinates of all entries, (N, k)."""
     if not isinstance(points, Mapping):
-        positions = checked_points(points, shape)
+        positions = output_points(points, shape)
         word = "index " if points is None else "x"
         return [f"{word}{j}" for j in range(positions.shape[1])], positions
     columns = []
     for name, values in points.items():
-        array = real_array(values, f"points[{name!r}]")
+        array = real_array(f"points[{name!r}]", values)
         if array.shape not in (shape, (int(np.prod(shape)),)):
             raise InputError(
                 f"points[{name!r}] in the shape {shape} of forward's output",
@@ -137,7 +138,7 @@ def named_positions(
         columns.append(array.ravel())
     if not columns:
         raise InputError("at least one coordinate", "an empty mapping", "leave points out")
-    return [str(name) for name in points], checked_points(np.column_stack(columns), shape)
+    return [str(name) for name in points], output_points(np.column_stack(columns), shape)
 
 
 def allowed_entries(
@@ -188,7 +189,7 @@ def _called(forbidden: Callable[[FloatArray], ArrayLike], positions: FloatArray)
 
 def _checked_spacing(spacing: Any, positions: FloatArray) -> FloatArray:
     """Return one spacing for each coordinate; an infinite one takes a coordinate out."""
-    array = real_array(spacing, "spacing")
+    array = real_array("spacing", spacing)
     width = positions.shape[1]
     if array.shape not in ((), (width,)) or not (array > 0).all() or not np.isfinite(array).any():
         raise InputError(
