@@ -248,9 +248,32 @@ def strange_names():
     return STRANGE
 
 
+# Variations of cases that run by default; the others run with --all.
+LONG = {
+    "two around a candidate",
+    "another view, candidate",
+    "exact",
+    "three axes",
+    "elsewhere",
+    "tiny tolerance",
+    "huge tolerance",
+    "within tolerance",
+    *(f"named {kind}" for kind in STRANGE if kind != "script"),
+}
+
+
 def pytest_generate_tests(metafunc):
     if "case" in metafunc.fixturenames:
-        metafunc.parametrize("case", MAKERS)
+        cases = [
+            pytest.param(case, marks=pytest.mark.long if case in LONG else ()) for case in MAKERS
+        ]
+        metafunc.parametrize("case", cases)
+    if "strange" in metafunc.fixturenames:
+        shown = ("script", "control")
+        metafunc.parametrize(
+            "strange",
+            [pytest.param(k, marks=() if k in shown else pytest.mark.long) for k in STRANGE],
+        )
     if "candidate_case" in metafunc.fixturenames:
         metafunc.parametrize("candidate_case", CANDIDATES)
 

@@ -6,7 +6,6 @@ from itertools import pairwise
 import pytest
 from web_pages import CONTRAST, TEXTS, opened
 
-
 PAGES = (
     "everything",
     "candidate",
