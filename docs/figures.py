@@ -12,7 +12,7 @@ from scipy.interpolate import RectBivariateSpline
 import twoaxis as ta
 from twoaxis.forward import get_solver
 from twoaxis.problems import get_problem
-from twoaxis.remedies.calibration.ranks import medians, rank_bounds
+from twoaxis.remedies.inversion import medians, rank_bounds
 
 DOCS = Path(__file__).parent
 FOLDER = DOCS / "_build" / "figures"

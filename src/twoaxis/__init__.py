@@ -48,19 +48,13 @@ if TYPE_CHECKING:
     from twoaxis.remedies import Polish as Polish
     from twoaxis.remedies import SimulatedAudit as SimulatedAudit
     from twoaxis.remedies import SuggestedSites as SuggestedSites
-    from twoaxis.remedies import Verification as Verification
     from twoaxis.remedies import calibrate as calibrate
     from twoaxis.remedies import confidence_set as confidence_set
     from twoaxis.remedies import evidence_map as evidence_map
-    from twoaxis.remedies import load_calibration as load_calibration
-    from twoaxis.remedies import load_confidence_set as load_confidence_set
-    from twoaxis.remedies import load_simulated_audit as load_simulated_audit
     from twoaxis.remedies import polish as polish
-    from twoaxis.remedies import rank_views as rank_views
     from twoaxis.remedies import remedy as remedy
     from twoaxis.remedies import simulated_audit as simulated_audit
     from twoaxis.remedies import suggest_sites as suggest_sites
-    from twoaxis.remedies import suggest_sites_for_problem as suggest_sites_for_problem
     from twoaxis.resolution import NeededObservations as NeededObservations
     from twoaxis.resolution import Resolution as Resolution
     from twoaxis.resolution import needed_observations as needed_observations
@@ -69,7 +63,6 @@ if TYPE_CHECKING:
     from twoaxis.result import Result as Result
     from twoaxis.result import load as load
     from twoaxis.runs.pipeline import Pipeline as Pipeline
-    from twoaxis.runs.remedies import remedy_run as remedy_run
     from twoaxis.runs.sweep import sweep as sweep
     from twoaxis.studies.reproduce import reproduce as reproduce
     from twoaxis.training import Network as Network
@@ -126,19 +119,13 @@ _PUBLIC = {
         "Polish",
         "SimulatedAudit",
         "SuggestedSites",
-        "Verification",
         "calibrate",
         "confidence_set",
         "evidence_map",
-        "load_calibration",
-        "load_confidence_set",
-        "load_simulated_audit",
         "polish",
-        "rank_views",
         "remedy",
         "simulated_audit",
         "suggest_sites",
-        "suggest_sites_for_problem",
     ),
     "twoaxis.resolution": (
         "NeededObservations",
@@ -148,7 +135,6 @@ _PUBLIC = {
     ),
     "twoaxis.result": ("Message", "Result", "load"),
     "twoaxis.runs.pipeline": ("Pipeline",),
-    "twoaxis.runs.remedies": ("remedy_run",),
     "twoaxis.runs.sweep": ("sweep",),
     "twoaxis.studies.reproduce": ("reproduce",),
     "twoaxis.training": (

@@ -7,7 +7,6 @@ PyTorch code, or from an adapter, and everything downstream takes it in this one
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.arrays import checked_points
-from twoaxis.errors import InputError, refuse_masked
+from twoaxis.errors import InputError, check_callable, refuse_masked
 from twoaxis.parameters import Parameter, Parameters
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class FrozenResidual:
                     'narrow them, or pass coordinate="log" for a positive parameter',
                 )
         object.__setattr__(self, "points", _checked_points(self.points))
-        _check_signature(self.residual, self.parameters)
+        check_callable("residual", self.residual, self.parameters)
         for name in ("jacobian", "residual_at"):
             given = getattr(self, name)
             if given is not None and not callable(given):
@@ -419,26 +418,6 @@ def _as_vector(part: Any, at: str) -> FloatArray:
             "flatten it, or return one array for each equation in a tuple",
         )
     return array.astype(float)
-
-
-def _check_signature(residual: Any, parameters: Mapping[str, Parameter]) -> None:
-    if not callable(residual):
-        raise InputError(
-            "the residual as a function of the parameters",
-            type(residual).__name__,
-            "pass a callable, as in residual=lambda nu: u_t + u * u_x - nu * u_xx",
-        )
-    try:
-        signature = inspect.signature(residual)
-        signature.bind(**dict.fromkeys(parameters))
-    except ValueError:  # built-in callables may have no signature
-        return
-    except TypeError as error:
-        raise InputError(
-            f"a residual that takes the keywords {', '.join(parameters)}",
-            f"the signature residual{signature} ({error})",
-            "name its arguments like the parameters, or wrap it in a lambda that does",
-        ) from None
 
 
 def bound_view(frozen: FrozenResidual, view: View | BoundView | None) -> Any:

@@ -131,9 +131,7 @@ def test_bad_input_is_a_sentence_and_exit_code_two(arguments, words, tmp_path):
 
 
 def test_an_unwritable_target_is_found_out_before_the_work(monkeypatch):
-    monkeypatch.setattr(
-        "twoaxis.resolve", lambda *_, **__: pytest.fail("work was started")
-    )
+    monkeypatch.setattr("twoaxis.resolve", lambda *_, **__: pytest.fail("work was started"))
     done = twoaxis("resolve", "burgers", "--out", "/nowhere/found.nc")
     assert done.returncode == 2
     assert "/nowhere/found.nc" in done.stderr

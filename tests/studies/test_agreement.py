@@ -24,7 +24,7 @@ GROUPS = np.repeat(["a", "b", "c"], 10)
 SAMPLE = Resampling(np.repeat(np.arange(15), 2), 1000, 1, SMOKE)
 
 
-def test_correlations_are_pearson_plain_and_centred():
+def test_correlations_are_pearson_plain_and_centered():
     assert correlation(SAMPLE, X, Y).value == pytest.approx(np.corrcoef(X, Y)[0, 1])
     x, y = (v - np.repeat([v[:10].mean(), v[10:20].mean(), v[20:].mean()], 10) for v in (X, Y))
     np.testing.assert_allclose(centered(X, GROUPS), x)

@@ -72,7 +72,7 @@ def looped_half_widths(cases: pd.DataFrame, how: Construction) -> list[float]:
         for other in cases.to_dict("records"):
             together = all(other[name] == case[name] for name in how.within)
             if together and other["replica"] % 2 != case["replica"] % 2:
-                scores.append(abs(other[how.centre]) / (other["sigma"] if how.relative else 1))
+                scores.append(abs(other[how.center]) / (other["sigma"] if how.relative else 1))
         rank = min(math.ceil((len(scores) + 1) * 9 / 10), len(scores))
         found.append(sorted(scores)[rank - 1] * (case["sigma"] if how.relative else 1))
     return found

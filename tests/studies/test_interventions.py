@@ -60,7 +60,7 @@ def test_only_correlations_and_percentages_are_resampled(measured):
     resampled = {key for key, figure in measured.figures.items() if figure.draws is not None}
     assert resampled == {
         "raw_r",
-        "centred_r",
+        "centered_r",
         "adversarial_patch",
         "adversarial_rank_64",
         "adversarial_full",
@@ -141,12 +141,12 @@ def test_percentages_follow_from_the_dense_kernel(points, residuals):
     assert (found["rank_64"] < found["full"]).all()
 
 
-def test_figures_are_means_under_the_sum_normalisation(measured):
+def test_figures_are_means_under_the_sum_normalization(measured):
     seen = interventions.adversarial_percentages(QUICK.residual_points)
     assert len(seen) == interventions.SETS * interventions.RESIDUALS
     assert measured.figures["adversarial_full"].value == pytest.approx(seen["full"].mean())
     assert measured.figures["adversarial_rank_64"].value == pytest.approx(seen["rank_64"].mean())
-    table = measured.tables["adversarial"].set_index(["view", "normalisation"])
+    table = measured.tables["adversarial"].set_index(["view", "normalization"])
     shown = table.loc[("Gaussian, full rank", "K / trace(K)"), "percent_of_pointwise_loss"]
     assert shown == pytest.approx(seen["full_by_trace"].mean())
 

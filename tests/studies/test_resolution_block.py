@@ -130,7 +130,7 @@ def test_the_coarse_solver_fits_the_same_data(resolved: block.Resolved, measured
     assert measured.figures["coarse_coverage_burgers"].value == pytest.approx(covered)
 
 
-def test_the_bank_is_compared_with_direct_optimisation(
+def test_the_bank_is_compared_with_direct_optimization(
     resolved: block.Resolved, measured: Measured
 ) -> None:
     checks = [found.data.attrs["bank_check_percent"] for found in resolved.matched.values()]

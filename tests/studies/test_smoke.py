@@ -69,7 +69,7 @@ def test_few_figures_are_undefined(smoke):
     undefined = [figure["key"] for figure in figures if figure["ours"] is None]
     # Correlations with minima that all lie on one bound, which poor fields have.
     assert len(undefined) < 0.1 * len(figures)
-    assert all("r" in key.split("_") or "centred" in key for key in undefined), undefined
+    assert all("r" in key.split("_") or "centered" in key for key in undefined), undefined
 
 
 def test_the_files_hold_the_same(smoke):

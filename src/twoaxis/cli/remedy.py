@@ -83,13 +83,13 @@ def remedy(
     check_writable(page, kept)
     run = _run_of(found, run_directory, file.parent / "runs")
     if run is not None:
-        from twoaxis.runs.remedies import remedy_run
+        from twoaxis.remedies import remedy as compute
 
         store = None if not simulate else file.parent / "simulated"
-        found = remedy_run(
-            run,
+        found = compute(
             found,
-            sites=sites,
+            run=run,
+            count=sites,
             simulate=simulate,
             retrain=retrain,
             seed=seed,

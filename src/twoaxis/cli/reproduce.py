@@ -38,7 +38,7 @@ def reproduce(
     scale: Annotated[
         ScaleName, typer.Option(help="smoke runs every part in minutes and compares nothing.")
     ] = ScaleName.full,
-    initialisations: Annotated[
+    initializations: Annotated[
         int,
         typer.Option(help="Trainings per field, each with new weights and residual points."),
     ] = 1,
@@ -76,7 +76,7 @@ def reproduce(
         found = run(
             None if every else blocks,
             scale=scale.value,
-            initialisations=initialisations,
+            initializations=initializations,
             device=device.value,
             out=directory,
             command=shlex.join(["twoaxis", *sys.argv[1:]]),

@@ -182,7 +182,6 @@ def _draw(resolution: Resolution, path: Path) -> Path:
     import matplotlib.pyplot as plt
     import numpy as np
 
-    import twoaxis
     from twoaxis.files import write_whole
 
     count = len(resolution.parameters)

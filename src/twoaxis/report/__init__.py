@@ -68,7 +68,7 @@ def _schema(result: Any) -> str:
 
 def page(result: Any) -> str:
     """Return the page of a result as HTML text: one file that needs nothing else."""
-    from twoaxis.report.page import render, render_table
+    from twoaxis.report.html import render, render_table
 
     return render_table(result) if _schema(result) != "audit" else render(result)
 

@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from twoaxis.diagnosis import Audit
-from twoaxis.report.page import colors, heading, measured, template
+from twoaxis.report.html import colors, heading, measured, template
 from twoaxis.report.sections import map_section, profile_section
 from twoaxis.text import visible
 

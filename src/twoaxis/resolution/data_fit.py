@@ -14,14 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.arrays import real_array
 from twoaxis.errors import InputError
-from twoaxis.resolution.layouts import (
-    ALL_LAYOUTS,
-    Noise,
-    WhitenedLayout,
-    checked_data,
-    real_array,
-)
+from twoaxis.resolution.layouts import ALL_LAYOUTS, Noise, WhitenedLayout, checked_data
 from twoaxis.resolution.matched_fit import Estimator, Fits, gauss_newton_step
 from twoaxis.resolution.misfit import Check, check_residuals
 from twoaxis.resolution.setup import Setup
@@ -145,7 +140,7 @@ class LiveModel:
         layouts = self.setup.layouts
         shape = self.setup.model.shape
         if layout is None and len(layouts) > 1:
-            if isinstance(data, Mapping) or real_array(data, "data").shape != shape:
+            if isinstance(data, Mapping) or real_array("data", data).shape != shape:
                 raise InputError(
                     f"the layout that the data belong to, one of {', '.join(layouts)}",
                     f"{len(layouts)} layouts and layout=None",

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
+from twoaxis.arrays import real_array
 from twoaxis.errors import InputError, refuse_masked
 
 FloatArray = NDArray[np.float64]
@@ -164,19 +165,6 @@ def _checked_layout(name: str, sites: ArrayLike, size: int) -> IndexArray:
     return array.astype(np.intp)
 
 
-def real_array(values: ArrayLike, name: str) -> FloatArray:
-    """Return real numbers as a float array; anything else is an `InputError`."""
-    refuse_masked(name, values)
-    try:
-        array = np.asarray(values)
-        kind = f"an array of {array.dtype}"
-    except ValueError:
-        array, kind = np.asarray(None), "lists of unequal length"
-    if array.dtype.kind not in "iuf":
-        raise InputError(f"{name} as real numbers", kind, f"pass {name} as an array of floats")
-    return array.astype(float)
-
-
 @dataclass(frozen=True)
 class Noise:
     """Checked noise over all entries: standard deviations, or a covariance.
@@ -206,7 +194,7 @@ class Noise:
 def checked_noise(noise: ArrayLike, shape: tuple[int, ...]) -> Noise:
     """Read noise as one standard deviation, one per entry, or a covariance over the entries."""
     size = int(np.prod(shape))
-    array = real_array(noise, "noise")
+    array = real_array("noise", noise)
     if not np.isfinite(array).all():
         raise InputError("finite noise", "values that are not finite", "pass finite numbers")
     if array.ndim == 0 or array.shape == shape or array.shape == (size,):
@@ -235,12 +223,12 @@ def checked_noise(noise: ArrayLike, shape: tuple[int, ...]) -> Noise:
     )
 
 
-def checked_points(points: ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
+def output_points(points: ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
     """Return where the entries of the output lie, shape (N, k); by default, their indices."""
     size = int(np.prod(shape))
     if points is None:
         return np.column_stack(np.unravel_index(np.arange(size), shape or (1,))).astype(float)
-    array = real_array(points, "points")
+    array = real_array("points", points)
     if array.ndim != 2 or len(array) != size or not np.isfinite(array).all():
         raise InputError(
             f"points as finite numbers of shape ({size}, k), a row for each entry",
@@ -257,7 +245,7 @@ def checked_data(
 ) -> dict[str, FloatArray]:
     """Return observed values by layout."""
     if isinstance(data, Mapping):
-        named = {str(name): real_array(values, "data") for name, values in data.items()}
+        named = {str(name): real_array("data", values) for name, values in data.items()}
         if set(named) != set(layouts):
             raise InputError(
                 f"data for the layouts {', '.join(layouts)}",
@@ -265,7 +253,7 @@ def checked_data(
                 "give one array for each layout, under the same name",
             )
     else:
-        array = real_array(data, "data")
+        array = real_array("data", data)
         one = next(iter(layouts.values()))
         if array.shape == shape:
             named = {name: array.ravel()[sites] for name, sites in layouts.items()}

@@ -451,7 +451,7 @@ def _failure_messages(estimator: Estimator) -> list[Message]:
             f"the forward model failed at {len(values)} bank values from {low:.4g} to {high:.4g}, "
             f"which are excluded: {visible(next(iter(values.values())))}"
         )
-        numbers = {"count": len(values), "lowest": low, "highest": high}
+        numbers = {"count": float(len(values)), "lowest": low, "highest": high}
         return [Message("resolution.excluded_values", text, numbers=numbers)]
     if isinstance(estimator, DirectEstimator) and estimator.failures:
         point, reason = estimator.failures[0]
@@ -475,7 +475,7 @@ def _fit_messages(setup: Setup, fits: list[Fits], bank: int, entries: int) -> li
             f"a bank of {bank} entries was too coarse, compared with direct optimization; it was "
             f"refined to {entries}"
         )
-        numbers = {"asked": bank, "used": entries}
+        numbers: dict[str, float] = {"asked": bank, "used": entries}
         messages.append(Message("resolution.bank_refined", text, numbers=numbers))
     stopped = sum(int((~f.converged).sum()) for f in fits)
     if stopped:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable
-from twoaxis.parameters import Parameters
 from twoaxis.resolution.fisher import leaves_bounds, predicted_spread
 from twoaxis.resolution.layouts import ALL_LAYOUTS
 from twoaxis.resolution.matched_fit import deviance_limit
@@ -21,8 +20,8 @@ from twoaxis.result import (
     CENTER_LAYOUT,
     MESSAGE_LAYOUT,
     PARAMETER_LAYOUT,
+    CenteredResult,
     Message,
-    Result,
     messages_from,
 )
 from twoaxis.statistics import (
@@ -128,33 +127,34 @@ _EXCLUDED: Layout = {
     "excluded_reason": Variable(("excluded",), "text", "reason of the failure", required=False),
 }
 _OF_DATA = ("layout",)
+_DATA_ROWS: tuple[tuple[str, tuple[str, ...], Literal["float", "bool"], str, str], ...] = (
+    ("data_estimate", _LAYOUT, "float", "matched estimate from the data", _UNIT),
+    ("data_deviation_percent", _LAYOUT, "float", "|data estimate - center|, relative", "%"),
+    ("data_gauss_newton", _LAYOUT, "float", "one Gauss-Newton step from the data", _UNIT),
+    (
+        "data_gauss_newton_deviation_percent",
+        _LAYOUT,
+        "float",
+        "|Gauss-Newton step from the data - center|, relative",
+        "%",
+    ),
+    ("data_on_bound", _LAYOUT, "bool", "data estimate at the end of the usable range", ""),
+    ("data_set_lower", _LAYOUT, "float", "lower end of the profile set of the data", _UNIT),
+    ("data_set_upper", _LAYOUT, "float", "upper end of the profile set of the data", _UNIT),
+    ("data_set_open_lower", _LAYOUT, "bool", "that set reaches the lower end", ""),
+    ("data_set_open_upper", _LAYOUT, "bool", "that set reaches the upper end", ""),
+    ("data_noise_scale", _OF_DATA, "float", "RMS residual of the matched fit", _DATA_UNIT),
+    ("data_size_p_value", _OF_DATA, "float", "p-value: size of the residuals", ""),
+    ("data_normality_p_value", _OF_DATA, "float", "p-value: normality of the residuals", ""),
+    ("data_whiteness_p_value", _OF_DATA, "float", "p-value: whiteness of the residuals", ""),
+)
 _DATA: Layout = {
     name: Variable(dims, kind, meaning, units, required=False)
-    for name, dims, kind, meaning, units in (
-        ("data_estimate", _LAYOUT, "float", "matched estimate from the data", _UNIT),
-        ("data_deviation_percent", _LAYOUT, "float", "|data estimate - center|, relative", "%"),
-        ("data_gauss_newton", _LAYOUT, "float", "one Gauss-Newton step from the data", _UNIT),
-        (
-            "data_gauss_newton_deviation_percent",
-            _LAYOUT,
-            "float",
-            "|Gauss-Newton step from the data - center|, relative",
-            "%",
-        ),
-        ("data_on_bound", _LAYOUT, "bool", "data estimate at the end of the usable range", ""),
-        ("data_set_lower", _LAYOUT, "float", "lower end of the profile set of the data", _UNIT),
-        ("data_set_upper", _LAYOUT, "float", "upper end of the profile set of the data", _UNIT),
-        ("data_set_open_lower", _LAYOUT, "bool", "that set reaches the lower end", ""),
-        ("data_set_open_upper", _LAYOUT, "bool", "that set reaches the upper end", ""),
-        ("data_noise_scale", _OF_DATA, "float", "RMS residual of the matched fit", _DATA_UNIT),
-        ("data_size_p_value", _OF_DATA, "float", "p-value: size of the residuals", ""),
-        ("data_normality_p_value", _OF_DATA, "float", "p-value: normality of the residuals", ""),
-        ("data_whiteness_p_value", _OF_DATA, "float", "p-value: whiteness of the residuals", ""),
-    )
+    for name, dims, kind, meaning, units in _DATA_ROWS
 }
 
 
-class Resolution(Result[xr.Dataset]):
+class Resolution(CenteredResult):
     """How well observations resolve the parameters; the result of `twoaxis.resolve`.
 
     Arrays over parameters lose that dimension where there is only one parameter.
@@ -210,7 +210,7 @@ class Resolution(Result[xr.Dataset]):
         """
         data, parameters = self.data, self.parameters
         level = float(data.attrs["level"])
-        center = self.center
+        center = self.center.values
 
         def percent(name: str) -> FloatArray | None:
             if name not in data:
@@ -240,7 +240,7 @@ class Resolution(Result[xr.Dataset]):
 
     def _predicted(self) -> dict[str, FloatArray | NDArray[np.bool_]]:
         """Return what the eigen-directions of the information predict, for each layout."""
-        parameters, center = self.parameters, self.center
+        parameters, center = self.parameters, self.center.values
         units = parameters.units(center)
         deviations, correlations, poorly = [], [], []
         for vectors, percent in zip(
@@ -273,10 +273,6 @@ class Resolution(Result[xr.Dataset]):
         for name in ("parameter", "layout"):
             if len(set(self.data[name].values.tolist())) != self.data.sizes[name]:
                 raise InputError(f"each {name} once", "a repeated name", "rename them")
-        if self.centered_on not in ("truth", "delivered", "point"):
-            raise InputError(
-                'centered_on "truth", "delivered" or "point"', repr(self.centered_on), "correct it"
-            )
         if ("excluded" in self.data) != ("excluded_reason" in self.data):
             raise InputError("a reason for each excluded value", "one without the other", "add it")
         super().check()
@@ -285,7 +281,7 @@ class Resolution(Result[xr.Dataset]):
 
     def _check_directions(self) -> None:
         """Compare the stored directions with the stored information."""
-        units = self.parameters.units(self.center)
+        units = self.parameters.units(self.center.values)
         matrix = self.data["fisher_information"].values * np.outer(units, units)
         vectors = self.data["direction_vector"].values
         error = self.data["direction_sd_percent"].values / 100
@@ -303,21 +299,6 @@ class Resolution(Result[xr.Dataset]):
     # ------------------------------------------------------------- properties
 
     @property
-    def parameters(self) -> Parameters:
-        """The parameters that were resolved."""
-        return Parameters.from_dataset(self.data)
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the parameters."""
-        return [str(name) for name in self.data["parameter"].values]
-
-    @property
-    def center(self) -> dict[str, float]:
-        """Values that the replicas were simulated at, by name."""
-        return dict(zip(self.names, self.data["center"].values.tolist(), strict=True))
-
-    @property
     def centered_on(self) -> str:
         """What the replicas were simulated at: "truth", "delivered" or "point"."""
         return str(self.data.attrs["centered_on"])
@@ -333,8 +314,11 @@ class Resolution(Result[xr.Dataset]):
         return int(self.data.sizes["replica"])
 
     def _of_parameters(self, variable: str) -> xr.DataArray:
-        array = self.data[variable]
-        return array.isel(parameter=0, drop=True) if array.sizes["parameter"] == 1 else array
+        array: xr.DataArray = self.data[variable]
+        if array.sizes["parameter"] > 1:
+            return array
+        one: xr.DataArray = array.isel(parameter=0, drop=True)
+        return one
 
     @property
     def estimate(self) -> xr.DataArray:
@@ -431,7 +415,7 @@ class Resolution(Result[xr.Dataset]):
                 f"layout={layout!r}",
                 "name one, or leave it out for all of them",
             )
-        chosen = self.data.sel(parameter=parameter)
+        chosen: xr.Dataset = self.data.sel(parameter=parameter)
         return chosen if layout is None else chosen.sel(layout=[layout])
 
     def summary(self) -> pd.DataFrame:
@@ -531,7 +515,7 @@ class Resolution(Result[xr.Dataset]):
         return {
             "parameters": self.names,
             "centered_on": self.centered_on,
-            "center": self.center,
+            "center": self.center.values,
             "layouts": self.layout_names,
             "replicas": self.replicas,
             **({"by_parameter": per} if len(per) > 1 else per[self.names[0]]),
@@ -576,7 +560,7 @@ class Resolution(Result[xr.Dataset]):
         return "\n".join([self._headline(), table, *fitted, *notes])
 
     def _headline(self) -> str:
-        center = ", ".join(f"{name} = {value:g}" for name, value in self.center.items())
+        center = ", ".join(f"{name} = {value:g}" for name, value in self.center.values.items())
         quantity = {
             "truth": f"relative error around the truth {center}",
             "delivered": f"relative deviation from the delivered {center}, not from a truth",

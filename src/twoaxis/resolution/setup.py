@@ -26,7 +26,7 @@ from twoaxis.resolution.layouts import (
     checked_data,
     checked_layouts,
     checked_noise,
-    checked_points,
+    output_points,
 )
 
 FloatArray = NDArray[np.float64]
@@ -151,7 +151,7 @@ def prepare(
         layouts=sites,
         noise=None if noise is None else checked_noise(noise, model.shape),
         data=None if data is None else checked_data(data, sites, model.shape),
-        points=checked_points(points, model.shape),
+        points=output_points(points, model.shape),
         level=level,
     )
 

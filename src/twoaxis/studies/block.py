@@ -28,7 +28,7 @@ class Need:
 
 @dataclass
 class Measured:
-    """The outcome of a block for one initialisation: figures by key, and tables by name."""
+    """The outcome of a block for one initialization: figures by key, and tables by name."""
 
     figures: dict[str, Figure] = field(default_factory=dict)
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
@@ -53,9 +53,9 @@ class Block:
         Which claim the block may support, and which not.
     measure : callable
         ``measure(rows, scale)``: figures and tables, from the rows of every readout by its
-        name, for one initialisation of all fields.
+        name, for one initialization of all fields.
     needs : callable
-        ``needs(scale)``: the fields and their readouts, for initialisation 0. Without it the
+        ``needs(scale)``: the fields and their readouts, for initialization 0. Without it the
         block needs no training.
     notes : tuple of str
         Readings that the study leaves open, as they were chosen here.
@@ -63,7 +63,7 @@ class Block:
         Its printed figures lie in ``published/PUBLISHED.toml``; the name of the block without it.
     repeat : callable
         ``repeat(field, number)``: the field in repetition `number` of the block, or None where it
-        has no part in it; by default the same one from another initialisation.
+        has no part in it; by default the same one from another initialization.
     """
 
     name: str

@@ -45,7 +45,7 @@ class Field:
     conditions : {"soft", "exact"}
     boundary_weight : float, optional
         Of the boundary term of a steady problem; 1 without it.
-    initialisation : int
+    initialization : int
         Seed of the network and the residual sites.
     """
 
@@ -60,15 +60,15 @@ class Field:
     depth: int | None = None
     conditions: str = "soft"
     boundary_weight: float | None = None
-    initialisation: int = 0
+    initialization: int = 0
 
-    def starting_from(self, initialisation: int) -> Field:
-        """Return the same field from another initialisation."""
-        return replace(self, initialisation=initialisation)
+    def starting_from(self, initialization: int) -> Field:
+        """Return the same field from another initialization."""
+        return replace(self, initialization=initialization)
 
     def with_noise_of(self, number: int) -> Field:
-        """Return the same field on the noise of another stream, from another initialisation."""
-        return replace(self, initialisation=number, stream=number)
+        """Return the same field on the noise of another stream, from another initialization."""
+        return replace(self, initialization=number, stream=number)
 
     def columns(self) -> dict[str, Any]:
         """Return what defines the field, for a row of a table."""
@@ -100,7 +100,7 @@ class Field:
             (name,) = problem.parameters
             start, fixed = {name: self.candidate}, frozenset({name})
         return RunSpec(
-            dataset=self.observations(), seed=self.initialisation, start=start, fixed=fixed
+            dataset=self.observations(), seed=self.initialization, start=start, fixed=fixed
         )
 
     def observations(self) -> Dataset:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from twoaxis.report.page import colors
+from twoaxis.report.html import colors
 from twoaxis.report.sections import Picture, Section
 from twoaxis.studies.figures import Drawing, ends, printed_ends
 from twoaxis.studies.published import UNREADABLE
@@ -189,7 +189,7 @@ class ShownCall:
     device: str
     versions: str
     trained: int
-    initialisations: int
+    initializations: int
     duration: str
 
 
@@ -203,7 +203,7 @@ class Shown:
     notes: list[str]
     smoke: bool
     fields: int
-    initialisations: int
+    initializations: int
     counts: dict[str, int]
     figures: list[ShownFigure]
     sources: list[tuple[str, str]]
@@ -212,7 +212,7 @@ class Shown:
 
     @property
     def several(self) -> bool:
-        """Whether figures have a spread over initialisations."""
+        """Whether figures have a spread over initializations."""
         return any(figure.spread for figure in self.figures)
 
     @property
@@ -267,7 +267,7 @@ def _block(record: Mapping[str, Any], anchor: str) -> Shown:
         notes=[visible(note) for note in record["notes"]],
         smoke=record["scale"] == "smoke",
         fields=record["fields"],
-        initialisations=record["initialisations"],
+        initializations=record["initializations"],
         counts=counted(figure["verdict"] for figure in record["figures"]),
         figures=[
             _figure(figure, f"{anchor}-{k}", marks) for k, figure in enumerate(record["figures"], 1)
@@ -333,7 +333,7 @@ def _call(call: Mapping[str, Any]) -> ShownCall:
         device=visible(call["device"]),
         versions=", ".join(visible(f"{n} {v}") for n, v in call["versions"].items()),
         trained=call["trained"],
-        initialisations=call["initialisations"],
+        initializations=call["initializations"],
         duration=duration(float(call["seconds"])),
     )
 
@@ -348,7 +348,7 @@ MOST_DECIMALS = 8
 
 
 class Strip(NamedTuple):
-    """A strip: our initialisations as dots, our interval as a band, the published value as a line.
+    """A strip: our initializations as dots, our interval as a band, the published value as a line.
 
     Positions are in percent of the width, so that one drawing fits a screen and a phone while
     dots stay round. Every strip has its own scale.
@@ -375,7 +375,7 @@ class Strip(NamedTuple):
 
 
 def strip_of(figure: Mapping[str, Any]) -> Strip | None:
-    """Return the strip of a figure, or nothing with too few initialisations or no finite scale."""
+    """Return the strip of a figure, or nothing with too few initializations or no finite scale."""
     values = [float(value) for value in figure["values"] if value is not None]
     if len(values) < ENOUGH or figure["ours"] is None:
         return None
@@ -416,5 +416,5 @@ def _alt(figure: Mapping[str, Any], values: list[float]) -> str:
     interval = f", interval {texts[0]} to {texts[1]}" if texts else ""
     return visible(
         f"Published {figure['printed']}; ours {figure['ours_text']}{interval}; "
-        f"{len(values)} initialisations from {number(min(values))} to {number(max(values))}."
+        f"{len(values)} initializations from {number(min(values))} to {number(max(values))}."
     )

@@ -185,7 +185,7 @@ OWN = "own"
 
 
 def in_published_box(run: Run) -> FrozenResidual:
-    """Return the frozen field with the problem's own bounds, centred on the truth."""
+    """Return the frozen field with the problem's own bounds, centered on the truth."""
     return replace(run.frozen, parameters=run.problem.parameters)
 
 
@@ -287,7 +287,7 @@ REMEMBERED = 8
 def kernel_modes(points: FloatArray, rank: int | None = None) -> BoundView:
     """Return the Gaussian kernel at `points` (N, k) as its eigenpairs, all or the leading ones.
 
-    Fields of one problem, dataset and initialisation have the same points, and both readouts
+    Fields of one problem, dataset and initialization have the same points, and both readouts
     of a field do: the decomposition is remembered.
     """
     values, vectors = _pairs(points.tobytes(), points.shape[1])

@@ -42,10 +42,10 @@ def record_of(
     ----------
     block : Block
     measured : sequence of Measured
-        One for each initialisation; tables are those of the first.
+        One for each initialization; tables are those of the first.
     scale : Scale
     fields : int
-        How many fields one initialisation takes.
+        How many fields one initialization takes.
     calls : sequence of mapping
         The calls that trained something for the block.
     """
@@ -72,7 +72,7 @@ def record_of(
         # The block whose printed figures these are, where it is another one.
         "figures_of": block.published or block.name,
         "scale": scale.name,
-        "initialisations": len(measured),
+        "initializations": len(measured),
         "fields": fields,
         "calls": [dict(call) for call in calls],
         "figures": [_figure(outcome) for outcome in outcomes],
@@ -122,7 +122,7 @@ def figures_frame(records: Sequence[Record]) -> pd.DataFrame:
                     "low": ours_low,
                     "high": ours_high,
                     "interval": figure["interval_source"],
-                    "initialisations": len(figure["values"]),
+                    "initializations": len(figure["values"]),
                     "percentile": figure["percentile"],
                     "verdict": figure["verdict"],
                     "reason": figure["reason"],
@@ -261,13 +261,13 @@ CALL: dict[str, Check] = {
     "device": _is_text,
     "versions": _map_of(_is_text),
     "trained": _is_count,
-    "initialisations": _is_count,
+    "initializations": _is_count,
     "seconds": _is_number,
 }
 RECORD: dict[str, Check] = {
     **dict.fromkeys(("name", "title", "claim", "scale"), _is_text),
     "notes": _list_of(_is_text),
-    "initialisations": _is_count,
+    "initializations": _is_count,
     "fields": _is_count,
 }
 

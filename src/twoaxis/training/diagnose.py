@@ -115,7 +115,7 @@ def resolution_of_run(
         {dataset.label: np.arange(len(dataset.values))},
         replicas=replicas,
         seed=noise_seed(problem, seed),
-        coordinates=dataset.coordinates,
+        points=dataset.coordinates,
         vectorized=True,
         progress=progress,
     )

@@ -59,7 +59,7 @@ def _measure(rows: Rows, scale: Scale) -> Measured:
         r = correlation(sample, delta, error)
         within = correlation_within(sample, delta, error, chosen["problem"])
         difference = mean_difference(sample, delta, error)
-        for figure, value in (("r", r), ("centred_r", within), ("mae", difference)):
+        for figure, value in (("r", r), ("centered_r", within), ("mae", difference)):
             measured.put(f"{name}_{figure}", value)
         agree = same_direction(chosen["displacement"], chosen["grid_displacement"])
         table.append(
@@ -67,7 +67,7 @@ def _measure(rows: Rows, scale: Scale) -> Measured:
                 "network": name.replace("_", " "),
                 "profiles": len(chosen),
                 "r": r.value,
-                "centred_r": within.value,
+                "centered_r": within.value,
                 "mae": difference.value,
                 "same_direction": int(count(sample, agree).value),
                 "minima_on_a_bound": int((chosen["scan_status"] != "interior").sum()),

@@ -52,7 +52,7 @@ class Construction:
     Attributes
     ----------
     name : str
-    centre : str
+    center : str
         The column of the cases that holds the estimate less the truth.
     relative : bool
         Whether half-widths are multiples of the standard error.
@@ -62,14 +62,14 @@ class Construction:
     """
 
     name: str
-    centre: str
+    center: str
     relative: bool
     within: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
         """Estimate and name in one word."""
-        return f"{self.centre}_{self.name}"
+        return f"{self.center}_{self.name}"
 
 
 def calibrated(scores: FloatArray, counts: FloatArray) -> FloatArray:
@@ -96,7 +96,7 @@ def half_widths(cases: pd.DataFrame, how: Construction, counts: FloatArray) -> F
     unit = cases["sigma"].to_numpy() if how.relative else np.ones(len(cases))
     if not how.within:
         return np.broadcast_to(norm.ppf((1 + TARGET) / 2) * unit, counts.shape)
-    scores, half = np.abs(cases[how.centre].to_numpy()) / unit, cases["half"].to_numpy()
+    scores, half = np.abs(cases[how.center].to_numpy()) / unit, cases["half"].to_numpy()
     widths = np.empty(counts.shape)
     for members in cases.groupby(list(how.within)).indices.values():
         for evaluated in (0, 1):
@@ -109,14 +109,14 @@ def half_widths(cases: pd.DataFrame, how: Construction, counts: FloatArray) -> F
 
 def covered_percent(cases: pd.DataFrame, how: Construction, counts: FloatArray) -> FloatArray:
     """Return 100 for every set that holds the truth and 0 for the others, (draws, cases)."""
-    inside = np.abs(cases[how.centre].to_numpy()) <= half_widths(cases, how, counts)
+    inside = np.abs(cases[how.center].to_numpy()) <= half_widths(cases, how, counts)
     return np.where(inside, 100.0, 0.0)
 
 
 def width_percent(cases: pd.DataFrame, how: Construction, counts: FloatArray) -> FloatArray:
     r"""Return :math:`100\,(e^{A + h} - e^{A - h})/p^\star` for every set, (draws, cases)."""
     half = half_widths(cases, how, counts)
-    width: FloatArray = 200 * np.exp(cases[how.centre].to_numpy()) * np.sinh(half)
+    width: FloatArray = 200 * np.exp(cases[how.center].to_numpy()) * np.sinh(half)
     return width
 
 
@@ -221,7 +221,7 @@ def _row(problem: str, cases: pd.DataFrame, how: Construction) -> dict[str, obje
     once = np.ones((1, len(cases)))
     return {
         "problem": TITLES.get(problem, OVERALL),
-        "estimate": ESTIMATES[how.centre],
+        "estimate": ESTIMATES[how.center],
         "construction": how.name,
         **{name: float(of_sets(cases, how, once).mean()) for name, of_sets in OF_SETS.items()},
     }

@@ -7,7 +7,7 @@ both are compared with the displacement :math:`d` of the refined minimum,
 
 .. math:: \cos = \frac{D_f \cdot d}{|D_f|\,|d|}, \qquad e = \frac{|D - d|}{|d|}.
 
-Box normalisation divides both coordinates by the widths of the box first. That the diagonal step
+Box normalization divides both coordinates by the widths of the box first. That the diagonal step
 misses the full one by the coupling, in the norm of :math:`H`, is algebra and no finding; how
 well the full step meets the curved profile is. Intervals draw dataset seeds, with the fields of
 both methods.
@@ -90,7 +90,7 @@ def _needs(scale: Scale) -> Sequence[Need]:
 
 
 def _repeat(field: Field, number: int) -> Field | None:
-    """Return a field of another initialisation; the table of weights needs the first alone."""
+    """Return a field of another initialization; the table of weights needs the first alone."""
     if number and field.boundary_weight is not None:
         return None
     return field.starting_from(number)
@@ -152,7 +152,7 @@ BLOCK = Block(
     claim=(
         "May show that the matrix displacement agrees with the refined minimum of the frozen "
         "profile, in direction and size, for one two-parameter problem whose unknowns are "
-        "coupled. It says nothing of other parametrisations, and that a diagonal step fails is "
+        "coupled. It says nothing of other parametrizations, and that a diagonal step fails is "
         "algebra, not evidence."
     ),
     needs=_needs,

@@ -2,7 +2,7 @@ r"""Held-out pilot: does prediction of held-out observations find the parameter?
 
 For one dataset a problem, the parameter is held at each of 17 candidates, log-equispaced over
 the bounds, and the field is trained anew on either half of the observations. The candidate is
-selected whose fields predict the other halves best: it minimises
+selected whose fields predict the other halves best: it minimizes
 :math:`\sum_{k} \operatorname{mean}_{i \notin k} (u_k(z_i) - y_i)^2` over both halves k. Its place
 is given as a share of the range of the logarithm. The first candidate wins a tie.
 

@@ -37,7 +37,7 @@ CASE = ["problem", "dataset"]
 UNSEEN_SEED = 20260715
 SETS, RESIDUALS = 6, 100
 RANK = 64
-# View and normalisation, in words, of the columns of `adversarial_percentages`.
+# View and normalization, in words, of the columns of `adversarial_percentages`.
 SEEN = {
     "patch": ("patch, 8 cells an axis", "mean of squared patch means"),
     "rank_64": ("Gaussian, rank 64", "K / sum(K)"),
@@ -47,7 +47,7 @@ SEEN = {
 }
 
 
-# The sets of points do not depend on any field: every initialisation shares the answer.
+# The sets of points do not depend on any field: every initialization shares the answer.
 @lru_cache(maxsize=2)
 def adversarial_percentages(points: int) -> pd.DataFrame:
     """Return one row for each residual: percentage of the pointwise loss under every view.
@@ -69,7 +69,7 @@ def adversarial_percentages(points: int) -> pd.DataFrame:
 
 def without_patch_means(points: FloatArray, residuals: FloatArray) -> FloatArray:
     """Return residuals, as columns, with zero mean in every occupied patch."""
-    # The eigenvectors of the patch view are the normalised indicators of its cells.
+    # The eigenvectors of the patch view are the normalized indicators of its cells.
     _, cells = Patch(cells=8).bind(points).eigenpairs()
     left: FloatArray = residuals - cells @ (cells.T @ residuals)
     return left
@@ -82,7 +82,7 @@ def percentages(points: FloatArray, residuals: FloatArray) -> dict[str, FloatArr
     views = {"patch": Patch(cells=8).bind(points), "full": full}
     views[f"rank_{RANK}"] = Gaussian(rank=RANK).bind(points)
     seen = {name: 100 * _losses(view, residuals) / base for name, view in views.items()}
-    # The two normalisations differ by the divisor alone, whatever the rank.
+    # The two normalizations differ by the divisor alone, whatever the rank.
     factor = by_trace.diagonal()[0] / full.diagonal()[0]
     for name in ("full", f"rank_{RANK}"):
         seen[f"{name}_by_trace"] = factor * seen[name]
@@ -112,7 +112,7 @@ def _measure(rows: Rows, scale: Scale) -> Measured:
     sample = Resampling(fields["key"], DRAWS, SEED, scale)
     pair = fields["field_error"], fields["parameter"]
     measured.put("raw_r", correlation(sample, *pair))
-    measured.put("centred_r", correlation_within(sample, *pair, fields["problem"]))
+    measured.put("centered_r", correlation_within(sample, *pair, fields["problem"]))
     measured.tables["full_rank_against_others"] = changes = _changes(**tables)
     measured.put("full_rank_better_fields", float(changes["field_better_than_both"].sum()))
     _put_adversarial(measured, scale)
@@ -140,14 +140,14 @@ def _put_adversarial(measured: Measured, scale: Scale) -> None:
     measured.tables["adversarial"] = pd.DataFrame(
         {
             "view": view,
-            "normalisation": normalisation,
+            "normalization": normalization,
             "percent_of_pointwise_loss": seen[column].mean(),
             "smallest_residual": seen[column].min(),
             "largest_residual": seen[column].max(),
             "smallest_set_mean": by_set[column].min(),
             "largest_set_mean": by_set[column].max(),
         }
-        for column, (view, normalisation) in SEEN.items()
+        for column, (view, normalization) in SEEN.items()
     )
 
 
@@ -167,7 +167,7 @@ BLOCK = Block(
         "hundred Gaussian white residuals each.",
         "Percentages of the pointwise loss depend on how a kernel is scaled. The published ones "
         "are compared with K / sum(K), the scaling of the trainings; the published 100% at full "
-        "rank is under a normalisation that could not be identified. The table gives "
+        "rank is under a normalization that could not be identified. The table gives "
         "K / trace(K), too.",
     ),
 )

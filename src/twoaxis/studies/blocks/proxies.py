@@ -52,7 +52,7 @@ def _measure(rows: Rows, scale: Scale) -> Measured:
             "field": correlation(sample, field_error.loc[chosen["key"]], error),
             "residual": correlation(sample, chosen["residual_mse"], error),
             "displacement": correlation(sample, delta, error),
-            "centred": correlation_within(sample, delta, error, chosen["problem"]),
+            "centered": correlation_within(sample, delta, error, chosen["problem"]),
         }
         for key, value in figures.items():
             measured.put(f"{name}_{key}", value)

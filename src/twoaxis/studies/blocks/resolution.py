@@ -28,7 +28,7 @@ from twoaxis.studies.resampling import Resampling, count, mean
 from twoaxis.studies.scale import Scale
 
 DRAWS, SEED = 20_000, 20260719
-# Bank estimates of each problem that are compared with direct optimisation, spread evenly over
+# Bank estimates of each problem that are compared with direct optimization, spread evenly over
 # the range of the estimates. The study does not name its own.
 CHECKED = 24
 STATISTICS: tuple[Statistic, ...] = ("mean", "median", "p90")
@@ -129,7 +129,7 @@ def _reference(measured: Measured, resolved: Resolved, fits: pd.DataFrame, scale
 
 
 def _numerics(measured: Measured, resolved: Resolved) -> None:
-    """Report what the estimator itself adds: without noise, and against direct optimisation."""
+    """Report what the estimator itself adds: without noise, and against direct optimization."""
     found = resolved.matched.values()
     bias = max(float(np.abs(each.noiseless_bias_percent).max()) for each in found)
     checks = [float(each.data.attrs["bank_check_percent"]) for each in found]
@@ -202,7 +202,7 @@ BLOCK = Block(
         "The study does not say which generator drew its 200 replicas. Here it is NumPy's "
         "default_rng with the published base seed and a stream of its own for every problem, "
         "chosen before looking.",
-        "The study does not name the datasets on which it compared bank and direct optimisation. "
+        "The study does not name the datasets on which it compared bank and direct optimization. "
         f"Here {CHECKED} a problem are compared, spread evenly over the range of the estimates.",
         "The coarse solver fits the same noisy datasets as the matched one, so the difference of "
         "their errors is paired.",

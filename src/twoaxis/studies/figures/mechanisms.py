@@ -161,7 +161,7 @@ def name_rows(ax: Any, names: Sequence[str], above: float, *, ground: bool = Fal
 
 MODES = "modes_"
 SUITES = ("development", "holdout")
-# Bands from the leading modes on, dark to light, so that they differ in grey.
+# Bands from the leading modes on, dark to light, so that they differ in gray.
 SHADES = (1.0, 0.55, 0.18, 0.08)
 
 
