@@ -262,7 +262,7 @@ class Parameters(Mapping[str, Parameter]):
         logarithmic = np.array([p.coordinate == "log" for p in self.values()])
         with np.errstate(over="ignore"):
             relative = np.where(logarithmic, np.expm1(array), array / self.units(center))
-        return np.abs(100 * relative)
+        return np.asarray(np.abs(100 * relative))
 
     @property
     def delivered(self) -> dict[str, float] | None:
@@ -301,7 +301,8 @@ class Parameters(Mapping[str, Parameter]):
         if at is None:
             at = "truth" if self.truth is not None else "delivered"
         if at == "truth" or at == "delivered":
-            return Center(kind=at, values=self.require(at))
+            kind: Literal["truth", "delivered"] = "truth" if at == "truth" else "delivered"
+            return Center(kind=kind, values=self.require(kind))
         if not isinstance(at, Mapping):
             raise InputError(
                 'at="truth", at="delivered" or a mapping from names to values',
@@ -324,6 +325,7 @@ class Parameters(Mapping[str, Parameter]):
         remove it from every parameter: ``parameters.replace(truth=None)``.
         """
         changed = {}
+        new: dict[str, Any]
         for name, parameter in self.items():
             new = {f: None if values is None else values[name] for f, values in fields.items()}
             changed[name] = replace(parameter, **new)
