@@ -104,7 +104,7 @@ def audit(
                 steps=steps,
                 conditions=conditions.value,
                 snapshots=min(SNAPSHOTS, max(steps, 0)),
-                out=where / "runs",
+                store=where / "runs",
                 device=device.value,
             )
         except KeyboardInterrupt:
@@ -113,12 +113,9 @@ def audit(
         where = ensure_directory(where)
     if len(runs) > 1:
         for name in dict.fromkeys(run.problem.name for run in runs):
-            own = twoaxis.Runs([run for run in runs if run.problem.name == name])
+            own = twoaxis.Runs.of([run for run in runs if run.problem.name == name])
             names = list(own[0].problem.parameters)
             print_runs(own[0].problem.title, own.to_dataframe(), names, truth)
-    # Not at the top: the other commands work without the libraries of the engine.
-    from twoaxis.training import resolution_of_run
-
     retrainings: dict[str, list[Audit]] = {}
     resolved: dict[tuple[str, str], Resolution] = {}
     for run in runs:
@@ -126,7 +123,7 @@ def audit(
         observed = f"{run.spec.describe()['observations']} {run.dataset.noise_scale}"
         source = (run.problem.name, observed if truth else run.key)
         if source not in resolved:
-            resolved[source] = resolution_of_run(run, truth=truth, replicas=replicas)
+            resolved[source] = run.resolve(truth=truth, replicas=replicas)
         found = twoaxis.audit_run(
             run,
             tolerance=limits,

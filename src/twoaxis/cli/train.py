@@ -13,7 +13,6 @@ from rich.table import Table
 
 import twoaxis
 from twoaxis.cli.app import Json, app, err, out, parse_numbers, shown, write_json
-from twoaxis.errors import InputError
 from twoaxis.files import ensure_writable
 from twoaxis.problems import PROBLEMS, get_problem
 
@@ -128,19 +127,25 @@ def train(
         "snapshots": snapshots,
         "workers": workers,
     }
-    failed = 0
     try:
-        if engine is not None:
-            where = {"engine": engine.value, "scheduler": scheduler, "batch": batch}
-            runs, failed = _sweep(chosen, out_directory, device, overwrite, options | where)
-        else:
-            _refuse_task_options(scheduler, batch)
-            runs = twoaxis.train(
-                chosen, out=out_directory, device=device.value, overwrite=overwrite, **options
-            )
+        runs = twoaxis.train(
+            chosen,
+            store=out_directory,
+            engine=None if engine is None else engine.value,
+            device=device.value,
+            scheduler=scheduler,
+            batch=batch,
+            overwrite=overwrite,
+            **options,
+        )
     except KeyboardInterrupt:
         say_stopped(out_directory, overwrite)
         raise
+    for _, row in runs.failures.iterrows():
+        err.print(f"failed: {shown(row['key'])}: {shown(row['status'])}", highlight=False)
+    again = int((runs.work["attempts"] > 1).sum())
+    if again:
+        err.print(f"{again} runs were begun more than once", highlight=False)
     frame = runs.to_dataframe()
     if json_file != "-":
         print_runs(chosen.title, frame, list(chosen.parameters))
@@ -148,33 +153,8 @@ def train(
     if json_file is not None:
         records = frame.astype(object).where(frame.notna(), None).to_dict(orient="records")
         write_json(json_file, {"runs": records})
-    if failed:
+    if len(runs.failures):
         raise typer.Exit(1)
-
-
-def _sweep(
-    problem: Any, directory: Path, device: Device, overwrite: bool, options: dict[str, Any]
-) -> tuple[Any, int]:
-    """Train through an engine, tell what failed, and return the runs and how many are missing."""
-    if overwrite:
-        raise InputError(
-            "--overwrite without --engine", "both", "choose another --out, or leave one of them out"
-        )
-    # Where the workers are is not known here: a GPU must be asked for.
-    on: Any = "gpu" if device is Device.gpu else "cpu"
-    found = twoaxis.sweep(problem, store=directory, device=on, **options)
-    for _, row in found.failures.iterrows():
-        err.print(f"failed: {shown(row['key'])}: {shown(row['status'])}", highlight=False)
-    again = int((found.work["attempts"] > 1).sum())
-    if again:
-        err.print(f"{again} tasks were begun more than once", highlight=False)
-    return found.runs, len(found.failures)
-
-
-def _refuse_task_options(scheduler: str | None, batch: int | None) -> None:
-    for name, given in (("--scheduler", scheduler), ("--batch", batch)):
-        if given is not None:
-            raise InputError(f"{name} with --engine", f"{name} alone", "add --engine dask")
 
 
 def say_stopped(directory: Path, overwrite: bool = False) -> None:

@@ -21,7 +21,7 @@ from twoaxis.remedies.plan import action_of
 from twoaxis.remedies.simulated.rank_views import displacements
 from twoaxis.remedies.simulated.result import CLEAR, SimulatedAudit
 from twoaxis.runs.pipeline import Pipeline
-from twoaxis.training import Run
+from twoaxis.runs.run import Run
 from twoaxis.training.methods import get_method
 
 FloatArray = NDArray[np.float64]

@@ -20,12 +20,11 @@ from twoaxis.remedies.simulated.result import SimulatedAudit
 from twoaxis.remedies.simulated.simulated_audit import simulated_audit
 from twoaxis.remedies.sites.suggest import suggest_sites_for_problem
 from twoaxis.runs.engines import Engine
+from twoaxis.runs.objective import run_objective
 from twoaxis.runs.other_view import rank_other_views, train_under
 from twoaxis.runs.pipeline import Pipeline
-from twoaxis.training import Run
+from twoaxis.runs.run import Run, without_truth
 from twoaxis.training.backends import Device
-from twoaxis.training.diagnose import without_truth
-from twoaxis.training.objective import run_objective
 from twoaxis.views import View
 
 # Suggested sites keep apart: at most one in a cell of so many time levels by space nodes, or, for

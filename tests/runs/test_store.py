@@ -14,9 +14,10 @@ import pytest
 from together import at_once
 
 from twoaxis.errors import DamageWarning, InputError
-from twoaxis.training import DamagedRunError, RunStore, load_runs, storage
-from twoaxis.training.storage import ARRAYS, MANIFEST
-from twoaxis.training.store import set_aside
+from twoaxis.runs import DamagedRunError, RunStore, load_runs
+from twoaxis.runs import run_file as storage
+from twoaxis.runs.run_file import ARRAYS, MANIFEST
+from twoaxis.runs.store import set_aside
 
 
 @pytest.fixture
