@@ -1,23 +1,157 @@
-"""Run the Python snippets of README.md and docs/ as tests, each page in a namespace of its own."""
+"""How the test suite is split, what it needs, and the pages whose Python snippets are tests.
+
+``pytest`` covers every capability once, in minutes. ``pytest --all`` adds the tests marked
+``long``; ``pytest --only-long`` runs those alone. Tests of a library that is not installed are
+skipped, unless the environment variable ``TWOAXIS_REQUIRE_ALL`` is set, as it is in CI.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 
-# Tests run in one process a core. Threads of their linear algebra would wait for each other, and
-# must be told before NumPy and PyTorch are imported.
+# One process per core runs tests. Threads of their linear algebra would wait for each other, and
+# the libraries read this when they are first imported.
 os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1") | os.environ
 
+import hypothesis
 import matplotlib
 import numpy as np
 import pytest
-import torch
-from sybil import Sybil
-from sybil.parsers.myst import PythonCodeBlockParser, SkipParser
-from sybil.sybil import SybilCollection
 
 matplotlib.use("Agg")
+
+ROOT = Path(__file__).parent
+
+# Libraries beyond the core, by the module that is imported.
+LIBRARIES = (
+    "jax optax safetensors torch deepxde pina jinns equinox flax distributed playwright sybil"
+).split()
+# What needs them as a whole. Tests of the core that need one for a single case import it there,
+# with pytest.importorskip.
+NEEDS = {
+    "README.md": ("jax", "torch"),
+    "docs": ("jax", "torch", "distributed"),
+    "src/twoaxis/adapters": ("jax", "torch", "deepxde", "pina", "jinns"),
+    "src/twoaxis/runs": ("jax", "distributed"),
+    "src/twoaxis/studies": ("jax",),
+    "src/twoaxis/training": ("jax",),
+    "tests/adapters": ("jax", "torch", "deepxde", "pina", "jinns", "equinox", "flax"),
+    "tests/runs": ("jax", "distributed"),
+    "tests/studies": ("jax",),
+    "tests/training": ("jax",),
+}
+# Pages that train networks at length.
+LONG_PAGES: tuple[str, ...] = ()
+# Files are handed out whole, in this order: a slow one that came last would leave cores idle.
+FIRST = ("tests/studies", "tests/runs", "tests/training", "tests/cli", "README.md", "docs")
+
+
+# ---------------------------------------------------------------- which tests run
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("twoaxis")
+    group.addoption("--all", action="store_true", help="run the tests marked 'long', too")
+    group.addoption("--only-long", action="store_true", help="run only the tests marked 'long'")
+
+
+def pytest_configure(config):
+    config.option.loadscopereorder = False  # of pytest-xdist: keep the order of the tests
+    missing = [name for name in LIBRARIES if not _installed(name)]
+    if missing and os.environ.get("TWOAXIS_REQUIRE_ALL"):
+        raise pytest.UsageError(
+            f"expected every library of the extra 'test' (TWOAXIS_REQUIRE_ALL is set), got none of "
+            f"{', '.join(missing)}; fix: pip install -e '.[test]'"
+        )
+    thorough = config.option.all or config.option.only_long
+    # Times are measured in benchmarks/, never asserted in a test: hence no deadline.
+    hypothesis.settings.register_profile(
+        "twoaxis", max_examples=100 if thorough else 25, deadline=None
+    )
+    hypothesis.settings.load_profile("twoaxis")
+
+
+def pytest_report_header(config):
+    lines = []
+    if not (config.option.all or config.option.only_long):
+        lines.append("long tests: left out (--all adds them)")
+    missing = [name for name in LIBRARIES if not _installed(name)]
+    if missing:
+        lines.append(f"not installed, their tests are skipped: {', '.join(missing)}")
+    return lines
+
+
+def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if _place(item.path) in LONG_PAGES:
+            item.add_marker(pytest.mark.long)
+    if not config.option.all:
+        wanted = config.option.only_long
+        chosen = [i for i in items if (i.get_closest_marker("long") is not None) == wanted]
+        left_out = [i for i in items if (i.get_closest_marker("long") is not None) != wanted]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+        items[:] = chosen
+        config.stash[LEFT_OUT] = len(left_out)
+        if hasattr(config, "workeroutput"):  # in a process of pytest-xdist
+            config.workeroutput["left_out"] = len(left_out)
+    items.sort(key=_turn)
+
+
+LEFT_OUT = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    count = config.stash.get(LEFT_OUT, 0)
+    if count:
+        kind = "others" if config.option.only_long else "long tests"
+        terminalreporter.write_line(f"{count} {kind} left out: pytest --all runs everything")
+
+
+def _turn(item):
+    place = _place(item.path)
+    return next((n for n, start in enumerate(FIRST) if place.startswith(start)), len(FIRST))
+
+
+def _place(path):
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
+
+
+# ---------------------------------------------------------------- libraries that may be absent
+
+
+def _installed(name):
+    return importlib.util.find_spec(name) is not None
+
+
+class Absent(pytest.Collector):
+    """Tests that are skipped as a whole, and the reason."""
+
+    def collect(self):
+        pytest.skip(self.reason, allow_module_level=True)
+
+
+def _absent(path, parent):
+    missing = [name for name in NEEDS.get(_place(path), ()) if not _installed(name)]
+    if not missing:
+        return None
+    node = Absent.from_parent(parent, name=path.name)
+    node.reason = f"{', '.join(missing)} not installed: pip install -e '.[test]'"
+    return node
+
+
+def pytest_collect_directory(path, parent):
+    return _absent(path, parent)
+
+
+# ---------------------------------------------------------------- pages whose snippets are tests
 
 
 def readers_own(namespace: dict[str, object]) -> None:
@@ -36,12 +170,14 @@ def readers_own(namespace: dict[str, object]) -> None:
     namespace["u"] = decay * sine * (1 + x / 3)
     namespace["u_t"] = -namespace["u"]
     namespace["u_x"] = decay * (np.pi * cosine * (1 + x / 3) + sine / 3)
-    namespace["net"], namespace["pde"] = trained_elsewhere()
     namespace["u_xx"] = decay * (-(np.pi**2) * sine * (1 + x / 3) + 2 * np.pi * cosine / 3)
+    namespace["net"], namespace["pde"] = trained_elsewhere()
 
 
 def trained_elsewhere() -> tuple[object, object]:
     """Return a PyTorch network and the residual of Burgers' equation, as a reader would have."""
+    import torch
+
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
 
@@ -54,32 +190,33 @@ def trained_elsewhere() -> tuple[object, object]:
     return net, pde
 
 
-def pages(patterns: list[str], setup=None) -> Sybil:
-    parsers = [PythonCodeBlockParser(), SkipParser()]
-    return Sybil(parsers=parsers, patterns=patterns, setup=setup, fixtures=["scratch_folder"])
+def _snippets():
+    """Return a hook that collects the Python blocks of README.md and docs/, page by page."""
+    if not _installed("sybil"):
+        return lambda file_path, parent: None  # noqa: ARG005
+    from sybil import Sybil
+    from sybil.parsers.myst import PythonCodeBlockParser, SkipParser
+    from sybil.sybil import SybilCollection
+
+    def pages(patterns, setup=None):
+        parsers = [PythonCodeBlockParser(), SkipParser()]
+        return Sybil(parsers=parsers, patterns=patterns, setup=setup, fixtures=["scratch_folder"])
+
+    return SybilCollection(
+        [pages(["README.md"], readers_own), pages(["docs/*.md", "docs/**/*.md"])]
+    ).pytest()
 
 
-pytest_collect_file = SybilCollection(
-    [pages(["README.md"], readers_own), pages(["docs/*.md", "docs/**/*.md"])]
-).pytest()
+_collect_page = _snippets()
 
 
-# Minutes in one fixture. Files go to processes whole, in this order: a long one that came last
-# would leave the other cores idle.
-LONGEST = "tests/studies/test_smoke.py"
-
-
-def pytest_configure(config):
-    config.option.loadscopereorder = False  # of pytest-xdist: keep the order of the tests
-
-
-def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: LONGEST not in item.nodeid)
+def pytest_collect_file(file_path, parent):
+    return _absent(file_path, parent) or _collect_page(file_path, parent)
 
 
 @pytest.fixture(scope="module")
 def scratch_folder(tmp_path_factory):
-    """Files that a page writes go to a folder of its own."""
+    """Files that a page writes go to a directory of its own."""
     before = Path.cwd()
     os.chdir(tmp_path_factory.mktemp("page"))
     yield

@@ -23,7 +23,7 @@ resolution = ta.resolve(
     replicas=50,
     seed=0,
 )
-built_in = ta.resolve_problem("allen-cahn", layouts=[8], replicas=20)
+built_in = ta.resolve("allen-cahn", layouts=[8], replicas=20)
 assert abs(float(built_in.fisher_error_percent[0]) - 2.350) < 5e-4
 
 u = np.exp(-2.2 * t)
@@ -41,8 +41,8 @@ assert audit.route is ta.Route.STRENGTHEN_RESIDUAL_EVIDENCE, audit.route
 with tempfile.TemporaryDirectory() as folder:
     page = audit.to_html(Path(folder) / "audit.html")
     assert "<svg" in page.read_text()
-    audit.to_netcdf(Path(folder) / "audit.nc")
-    assert str(ta.load_audit(Path(folder) / "audit.nc")) == str(audit)
+    audit.save(Path(folder) / "audit.nc")
+    assert str(ta.load(Path(folder) / "audit.nc")) == str(audit)
 
 try:
     ta.train("burgers")

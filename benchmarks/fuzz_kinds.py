@@ -88,7 +88,7 @@ def make_all(home: Path) -> None:
         progress=False,
     )
     frozen.export(home / "residual" / "file.nc")
-    resolution.to_netcdf(home / "resolution" / "file.nc")
+    resolution.save(home / "resolution" / "file.nc")
     audit = ta.audit(frozen, resolution=resolution)
     audit.with_actions(audit.actions).to_netcdf(home / "audit" / "file.nc")
     _make_remedies(home, frozen, points)
@@ -194,7 +194,7 @@ def _read_audit(place: Path) -> Any:
 
 
 def _read_resolution(place: Path) -> Any:
-    found = ta.load_resolution(place / "file.nc")
+    found = ta.load(place / "file.nc")
     return json.dumps(found.data.to_dict(), default=_plain), repr(found)
 
 

@@ -44,9 +44,9 @@ import twoaxis as ta
 from twoaxis.files import write_whole
 from twoaxis.observations import noise_seed, standard_noise
 from twoaxis.problems.problem import truth_of
-from twoaxis.remedies.calibration import calibrate
-from twoaxis.remedies.calibration.pipeline import pipeline_seeds
+from twoaxis.remedies import calibrate
 from twoaxis.remedies.simulated.result import known_truth
+from twoaxis.remedies.simulator import pipeline_seeds
 from twoaxis.runs import Pipeline
 
 LEVEL = 0.9
@@ -159,7 +159,7 @@ def coverage(
         candidates=size.candidates,
         replicas=size.replicas,
         seed=noise_seed(problem, CALIBRATION),
-        vectorized_forward=True,
+        vectorized=True,
     )
     print(calibration, flush=True)
     tested = test_data(problem, kept, size, *calibration.coordinates[[0, -1]])
@@ -256,7 +256,7 @@ def fresh_runs(problem: str, layout: int) -> pd.DataFrame:
         & table["finished"]
         & (table["conditions"] == "soft")
         & (table["stream"] == 0)
-        & (table["initialisation"] == 0)
+        & (table["initialization"] == 0)
     )
     for column in ("fold", "candidate", "width", "depth"):
         chosen &= table[column].isna()
@@ -373,13 +373,13 @@ def layout_lines(predicted: pd.DataFrame) -> list[str]:
         told = f"{row['predicted_error']:+.4f} ± {row['standard_error']:.4f}"
         lines.append(f"{problem:18}{layout:6}{real:>20}{told:>20}")
     real, told = means["real_error"], means["predicted_error"]
-    centred = means - means.groupby("problem").transform("mean")
+    centered = means - means.groupby("problem").transform("mean")
     apart = (real - told) / np.hypot(means["scatter"], means["standard_error"])
     return [
         *lines,
         "",
         f"correlation over {len(means)} layouts {real.corr(told):.3f}, "
-        f"within problems {centred['real_error'].corr(centred['predicted_error']):.3f}; "
+        f"within problems {centered['real_error'].corr(centered['predicted_error']):.3f}; "
         f"same sign in {int((np.sign(real) == np.sign(told)).sum())}; "
         f"largest distance {apart.abs().max():.1f} standard errors",
     ]

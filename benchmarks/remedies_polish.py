@@ -27,8 +27,7 @@ import numpy as np
 import scipy
 
 from twoaxis.files import write_whole
-from twoaxis.remedies.polish.polish import polish
-from twoaxis.remedies.polish.result import Polish
+from twoaxis.remedies import Polish, polish
 from twoaxis.runs import Run, RunStore, train
 from twoaxis.training import Network
 from twoaxis.runs.objective import run_objective
@@ -139,10 +138,16 @@ def polished(say: Any, run: Run, iterations: int) -> Polish:
         f"{shown(found.finished, '10.5g')} {shown(found.gap_before, '+.3g', '%'):>9} "
         f"{shown(found.gap_after, '+.2g', '%'):>9} {shown(found.closed_percent, '.1f', '%'):>7} "
         f"{fall:>9} {gradient:>17} {finish.iterations:10} "
-        f"{found.before.error_percent[name]:+7.1f}% {finish.stage.error_percent[name]:+7.1f}% "
+        f"{errors(found)[0]:+7.1f}% {errors(found)[1]:+7.1f}% "
         f"{seconds:7.1f}"
     )
     return found
+
+
+def errors(found: Polish) -> list[float]:
+    """Return the error of the first parameter as delivered and when finished, in percent."""
+    stages = found.data["error_percent"].isel(parameter=0)
+    return [float(stages.sel(stage=name)) for name in ("delivered", "finished")]
 
 
 def closing(say: Any, found: list[Polish]) -> None:
@@ -153,8 +158,7 @@ def closing(say: Any, found: list[Polish]) -> None:
     little = sum(each.little_to_gain is True for each in found)
     none = sum(each.little_to_gain is None for each in found)
     worse = sum(
-        abs(next(iter(each.finish.stage.error_percent.values())))
-        > abs(next(iter(each.before.error_percent.values())))
+        abs(errors(each)[1]) > abs(errors(each)[0])
         for each in found
         if each.finish is not None
     )

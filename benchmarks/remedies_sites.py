@@ -32,7 +32,7 @@ from twoaxis.files import write_whole
 from twoaxis.forward import get_solver
 from twoaxis.observations import layout, noise_scale, noise_seed, published_dataset
 from twoaxis.problems import SCALAR_BENCHMARKS, EvolutionProblem, truth_of
-from twoaxis.remedies.sites.suggest import suggest_sites_for_problem
+from twoaxis.remedies import suggest_sites
 from twoaxis.resolution import needed_observations
 
 CELLS = (20, 2)
@@ -68,9 +68,7 @@ class Case:
 
     def suggest(self, at: Any = None, k: int = 200, **options: Any) -> Any:
         """Suggest sites under the rule of this script."""
-        return suggest_sites_for_problem(
-            self.problem, k, at=at, cells=CELLS, progress=False, **options
-        )
+        return suggest_sites(self.problem, k, at=at, cells=CELLS, progress=False, **options)
 
     def judged(self, suggested: Any, replicas: int | None = None) -> Any:
         """Refits at the real truth, under the noise stream of this script."""
@@ -142,7 +140,7 @@ def known_truth(case: Case, say: Text, fisher: float) -> None:
 
 def judge(case: Case, say: Text, words: str, at: Any, points: int = 15) -> float:
     """Make a layout without the truth, and say what it gains at the truth."""
-    found = case.suggest(at, points=points)
+    found = case.suggest(at, design_points=points)
     check = case.judged(found)
     ratio = float(check.verified) / case.random
     low, high = check.interval.values
@@ -173,7 +171,7 @@ def unknown_truth(case: Case, say: Text, published: tuple[int, ...]) -> None:
         delivered = off * case.truth
         say(f"  delivered {delivered:g}, {100 * (off - 1):+.0f}% off:")
         judge(case, say, "  made for the delivered value alone", {case.name: delivered})
-        near = ta.resolve_problem(
+        near = ta.resolve(
             case.problem,
             layouts=published,
             replicas=1,
@@ -194,7 +192,7 @@ def unknown_truth(case: Case, say: Text, published: tuple[int, ...]) -> None:
     ratios = []
     for seed in published:
         data = {seed: published_dataset(case.problem, seed).values}
-        fitted = ta.resolve_problem(
+        fitted = ta.resolve(
             case.problem, layouts=[seed], replicas=1, data=data, validate=0, progress=False
         )
         row = fitted.data_summary().iloc[0]

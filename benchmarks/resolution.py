@@ -51,7 +51,7 @@ def main() -> None:
     for problem in SCALAR_BENCHMARKS:
         get_solver(problem).true_field()  # both sides find the data ready
         start = time.perf_counter()
-        ta.resolve_problem(problem, layouts=LAYOUTS, replicas=REPLICAS, progress=False)
+        ta.resolve(problem, layouts=LAYOUTS, replicas=REPLICAS, progress=False)
         ours = time.perf_counter() - start
         fits = [loop_fit(problem, LAYOUTS[k % 4], k // 4) for k in range(sample)]
         one = float(np.mean([seconds for seconds, *_ in fits]))

@@ -1,9 +1,9 @@
 """Do the trained parameters agree, as distributions, with the check figures and the study?
 
-Every method trains on the twelve benchmark datasets from several initialisations. For each
-dataset the mean error over the initialisations and their spread are printed beside the figures
+Every method trains on the twelve benchmark datasets from several initializations. For each
+dataset the mean error over the initializations and their spread are printed beside the figures
 of an earlier, independent check of the same protocol; for each method the mean over all
-datasets, with a 95% interval from resampling initialisations, beside the published mean of
+datasets, with a 95% interval from resampling initializations, beside the published mean of
 single runs, which is one draw from such a distribution.
 
     python benchmarks/training_agreement.py --out results/training    # minutes on a GPU
@@ -28,7 +28,7 @@ from twoaxis.training import get_method
 from twoaxis.training.settings import Conditions
 
 DATASETS = (8, 9, 10, 11)
-# Mean absolute error in percent of RBA by dataset, ten initialisations each: an earlier check.
+# Mean absolute error in percent of RBA by dataset, ten initializations each: an earlier check.
 CHECK_RBA = {
     "burgers": (5.6, 34.6, 6.1, 5.0),
     "buckley-leverett": (3.6, 19.1, 28.1, 10.4),
@@ -82,20 +82,20 @@ def by_dataset(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def interval(frame: pd.DataFrame) -> tuple[float, float, float]:
-    """Return the mean over datasets of one method, and its 95% interval over initialisations."""
+    """Return the mean over datasets of one method, and its 95% interval over initializations."""
     table = frame.assign(size=frame["error_percent"].abs()).pivot_table(
         index=["problem", "dataset"], columns="seed", values="size"
     )
     values = table.to_numpy()
     draws = np.random.default_rng(0).integers(values.shape[1], size=(10_000, *values.shape))
-    # One initialisation a dataset is what the study has: the spread of such single means.
+    # One initialization a dataset is what the study has: the spread of such single means.
     single = np.take_along_axis(values[None], draws[:, :, :1], axis=2).mean(axis=(1, 2))
     low, high = np.quantile(single, [0.025, 0.975])
     return float(values.mean()), float(low), float(high)
 
 
 def report(frame: pd.DataFrame, conditions: str, datasets: tuple[int, ...]) -> str:
-    lines = ["mean absolute error in percent by dataset (spread between initialisations)", ""]
+    lines = ["mean absolute error in percent by dataset (spread between initializations)", ""]
     for (method, problem), rows in by_dataset(frame).groupby(["method", "problem"], sort=False):
         pairs = zip(rows["mean"], rows["std"], strict=True)
         cells = "".join(f"{mean:9.1f} ({spread:4.1f})" for mean, spread in pairs)

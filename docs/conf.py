@@ -12,6 +12,7 @@ import twoaxis
 sys.path.insert(0, str(Path(__file__).parent))
 
 import figures
+import layouts
 import reproduction
 
 logger = logging.getLogger(__name__)
@@ -75,4 +76,5 @@ def block_math(self, node):
 def setup(app):
     app.add_html_math_renderer("mathml", (inline_math, None), (block_math, None))
     app.connect("builder-inited", figures.draw)
+    app.connect("builder-inited", layouts.build)
     app.connect("builder-inited", reproduction.build)

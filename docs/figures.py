@@ -12,7 +12,7 @@ from scipy.interpolate import RectBivariateSpline
 import twoaxis as ta
 from twoaxis.forward import get_solver
 from twoaxis.problems import get_problem
-from twoaxis.remedies.calibration.ranks import medians, rank_bounds
+from twoaxis.remedies.inversion import medians, rank_bounds
 
 DOCS = Path(__file__).parent
 FOLDER = DOCS / "_build" / "figures"
@@ -46,7 +46,8 @@ def draw(app: object) -> None:  # noqa: ARG001
     profile_and_models().savefig(FOLDER / "profile.png", dpi=150)
     which_part_pushes().savefig(FOLDER / "push.png", dpi=150)
     answers_and_truths().savefig(FOLDER / "answers.png", dpi=150)
-    foretold_biases().savefig(FOLDER / "foretold.png", dpi=150)
+    predicted_biases().savefig(FOLDER / "predicted.png", dpi=150)
+    inside().savefig(FOLDER / "inside.svg")
     plt.close("all")
 
 
@@ -62,13 +63,13 @@ def observations_and_refits():
     )
     left.plot(data.coordinates[:, 1], data.coordinates[:, 0], ".", color="black", ms=3)
     left.set(xlabel="t", ylabel="x", title="Burgers' field, observed at 200 noisy sites")
-    found = ta.resolve_problem("burgers", layouts=[8], replicas=1000, progress=False)
-    ta.plot_resolution(found, ax=right)
+    found = ta.resolve("burgers", layouts=[8], replicas=1000, progress=False)
+    ta.plots.plot_resolution(found, ax=right)
     return figure
 
 
 def profile_and_models():
-    """The frozen profile of a layer that is 40 percent too wide, and two local models of it."""
+    """The frozen profile of a layer that is 40% too wide, and two local models of it."""
     import matplotlib.pyplot as plt
 
     x, truth, width = np.linspace(-0.15, 0.15, 301), 0.01, 0.014
@@ -171,9 +172,9 @@ def answers_and_truths():
         )
         values, estimates = answers.index.to_numpy(), answers.to_numpy()
         band = rank_bounds(estimates, values, 0.9, "signed")
-        ax.fill_between(values, *band, color=BLUE, alpha=0.25, lw=0, label="90% of answers")
-        ax.plot(values, medians(estimates), color=BLUE, lw=2, label="median answer")
-        ax.plot(values, values, color=BLACK, lw=1, ls=":", label="answer = truth")
+        ax.fill_between(values, *band, color=BLUE, alpha=0.25, lw=0, label="90% of the results")
+        ax.plot(values, medians(estimates), color=BLUE, lw=2, label="median result")
+        ax.plot(values, values, color=BLACK, lw=1, ls=":", label="result = truth")
         (truth,) = (each.truth for each in problem.parameters.values())
         ax.axvline(truth, color=BLACK, lw=0.6, alpha=0.5, label="the benchmark's truth")
         tested = tests[tests["problem"] == name]
@@ -191,8 +192,8 @@ def answers_and_truths():
     return figure
 
 
-def foretold_biases():
-    """The mean error of twenty real runs on a layout against what simulations say of it."""
+def predicted_biases():
+    """The mean error of twenty real runs per layout against the prediction from simulations."""
     import matplotlib.pyplot as plt
 
     runs = pd.read_csv(CONFIDENCE / "predictions.csv")
@@ -212,9 +213,75 @@ def foretold_biases():
             label=get_problem(name).title,
         )
     ax.axline((0, 0), slope=1, color=BLACK, lw=1, ls=":")
-    ax.set(xlabel="foretold by simulations", ylabel="mean log error of the real runs")
+    ax.set(xlabel="predicted by simulations", ylabel="mean log error of the real runs")
     ax.set(aspect="equal", xlim=(-0.2, 0.25), ylim=(-0.2, 0.25))
     ax.legend(frameon=False, loc="upper left")
+    return figure
+
+
+# Layers of the package, top first: their files, with the steps of ``twoaxis audit burgers`` and of
+# ``ta.score`` that happen there, as "How it works inside" numbers them.
+LAYERS = {
+    "cli, studies": {"cli/audit.py": ("1", "")},
+    "report": {"report/": ("11", "")},
+    "remedies": {"remedies/": ("", "")},
+    "runs": {"train.py": ("3", ""), "run.py": ("5, 6", ""), "run_file.py": ("5", "")},
+    "training, adapters": {
+        "training/loop.py": ("4", ""),
+        "training/methods/": ("4", ""),
+        "adapters/": ("", "2"),
+    },
+    "diagnosis": {
+        "audit.py": ("8", ""),
+        "decision_map.py": ("9", ""),
+        "messages.py": ("9", ""),
+        "actions.py": ("9", ""),
+    },
+    "resolution, geometry": {
+        "resolution/resolve.py": ("7", ""),
+        "geometry/derivatives.py": ("8", "5"),
+        "geometry/score.py": ("8", "6"),
+        "geometry/scan.py": ("8", ""),
+    },
+    "fields and data": {
+        "frozen.py": ("6", "2"),
+        "views/": ("8", "4"),
+        "forward/": ("2", ""),
+        "observations.py": ("2", ""),
+    },
+    "problems": {"problems/burgers.py": ("2", "")},
+    "foundations": {
+        "result.py": ("10", "7"),
+        "io.py": ("10", "7"),
+        "parameters.py": ("6", "3"),
+        "errors.py": ("", "2"),
+    },
+}
+
+
+def inside():
+    """The files in layers, with the numbers of the steps in "How it works inside"."""
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(10, 6.4), layout="constrained")
+    width, left = 2.1, 2.0
+    for row, (title, files) in enumerate(LAYERS.items()):
+        shade = "#F3F6FA" if row % 2 == 0 else "#FFFFFF"
+        ax.axhspan(-row - 0.5, -row + 0.5, color=shade, lw=0)
+        ax.text(0.05, -row, title, va="center", fontsize=10, weight="bold", color=BLACK)
+        for column, (name, (audit, score)) in enumerate(files.items()):
+            x = left + column * width
+            box = {"boxstyle": "round,pad=0.35", "fc": "white", "ec": "#888888", "lw": 0.8}
+            ax.text(x, -row + 0.1, name, va="center", fontsize=8, family="monospace", bbox=box)
+            ax.text(x, -row - 0.36, audit, va="center", fontsize=8, color=RED, weight="bold")
+            ax.text(x + 0.5, -row - 0.36, score, va="center", fontsize=8, color=BLUE, weight="bold")
+    last, right = 1 - len(LAYERS), left + 4 * width
+    arrow = {"arrowstyle": "->", "color": BLACK}
+    ax.annotate("imports", (right, last), (right, 0), ha="center", color=BLACK, arrowprops=arrow)
+    ax.text(left, last - 0.8, "steps of twoaxis audit burgers", color=RED, fontsize=9)
+    ax.text(left + 1.5 * width, last - 0.8, "steps of ta.score(...)", color=BLUE, fontsize=9)
+    ax.set(xlim=(0, right + 0.4), ylim=(last - 1, 0.7))
+    ax.axis("off")
     return figure
 
 

@@ -24,8 +24,8 @@ from twoaxis.studies.page import (
     counted,
     duration,
     headline,
+    in_words,
     shown_blocks,
-    told,
 )
 from twoaxis.studies.reproduce import stored_records
 
@@ -71,15 +71,15 @@ def counts(blocks: Mapping[str, Shown]) -> str:
     rows = [
         [
             f"[{escaped(block.title)}](reproduction/{name}.md)",
-            str(block.initialisations) if block.fields else "",
+            str(block.initializations) if block.fields else "",
             *(str(count or "") for count in block.counts.values()),
         ]
         for name, block in blocks.items()
     ]
     last = ["all", "", *(str(count or "") for count in total.values())]
     return paragraphs(
-        f"{sum(total.values())} figures in {len(blocks)} blocks: {told(total)}.",
-        table(["block", "initialisations", *VERDICTS], "lr" + "r" * len(VERDICTS), [*rows, last]),
+        f"{sum(total.values())} figures in {len(blocks)} blocks: {in_words(total)}.",
+        table(["block", "initializations", *VERDICTS], "lr" + "r" * len(VERDICTS), [*rows, last]),
         "```{toctree}\n:hidden:\n\n"
         + "\n".join(f"reproduction/{name}" for name in blocks)
         + "\n```",
@@ -115,12 +115,12 @@ def pictures(drawn: Mapping[str, Any], way: str) -> str:
         panels = drawing.panels
         letters = [f"({letter}) " for letter in "abcdefgh"] if len(panels) > 1 else [""]
         lettered = list(zip(letters, panels, strict=False))
-        told_as = " ".join(f"{letter}{panel.alt}" for letter, panel in lettered)
+        spoken = " ".join(f"{letter}{panel.alt}" for letter, panel in lettered)
         parts += [
             f"### {escaped(drawing.title)}",
             f"```{{figure}} {way}/figures/{name}.png\n"
             # As JSON, which YAML takes as it stands.
-            f":alt: {json.dumps(told_as, ensure_ascii=False)}\n"
+            f":alt: {json.dumps(spoken, ensure_ascii=False)}\n"
             f":width: {'100%' if len(panels) > 1 else '55%'}\n\n"
             + " ".join(escaped(f"{letter}{p.caption} {p.reading}") for letter, p in lettered)
             + "\n```",
@@ -135,24 +135,24 @@ def times(records: Sequence[Record], blocks: Mapping[str, Shown]) -> str:
     rows, first, whole = [], 0.0, 0.0
     for record in records:
         took = [float(call["seconds"]) for call in record["calls"]]
-        once = took[0] if took and record["calls"][0]["initialisations"] == 1 else None
+        once = took[0] if took and record["calls"][0]["initializations"] == 1 else None
         first, whole = first + (once or 0.0), whole + sum(took)
         rows.append(
             [
                 f"[{escaped(blocks[record['name']].title)}](reproduction/{record['name']}.md)",
                 str(record["fields"] or ""),
                 "" if once is None else duration(once),
-                str(record["initialisations"]) if record["fields"] else "",
+                str(record["initializations"]) if record["fields"] else "",
                 str(sum(call["trained"] for call in record["calls"]) or ""),
                 duration(sum(took)) if took else "",
             ]
         )
     trained = sum(call["trained"] for call in calls)
     rows.append(["all", "", duration(first), "", str(trained), duration(whole)])
-    heads = ["block", "fields", "first", "initialisations", "trained", "all together"]
+    heads = ["block", "fields", "first", "initializations", "trained", "all together"]
     return paragraphs(
-        f"On {escaped(devices)}. *Fields* is what one initialisation of a block takes and *first* "
-        "the time of a first call with one initialisation; *trained* and *all together* are sums "
+        f"On {escaped(devices)}. *Fields* is what one initialization of a block takes and *first* "
+        "the time of a first call with one initialization; *trained* and *all together* are sums "
         "over all calls that came to their end: what an interrupted one trained is kept, and not "
         "counted. Blocks share fields: one is trained for the block that asks first.",
         table(heads, "lrrrrr", rows),

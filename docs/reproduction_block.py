@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from myst import bullets, code, compact, escaped, many, numbered, paragraphs, sentence, table, value
 
-from twoaxis.studies.page import Shown, ShownFigure, told
+from twoaxis.studies.page import Shown, ShownFigure, in_words
 from twoaxis.studies.verdict import LEVEL, Verdict
 
 UNREASONED = "No reason is known."
@@ -27,11 +27,11 @@ def page(name: str, block: Shown, way: str) -> str:
     reasons = list(dict.fromkeys(figure.reason or UNREASONED for figure in differing))
     size = "No field is trained for it"
     if block.fields:
-        size = f"{many(block.fields, 'field')}, {many(block.initialisations, 'initialisation')}"
+        size = f"{many(block.fields, 'field')}, {many(block.initializations, 'initialization')}"
     parts = [
         f"# {escaped(block.title)}",
         escaped(block.claim),
-        f"`twoaxis reproduce {name}`. {size}. {sentence(told(block.counts))} "
+        f"`twoaxis reproduce {name}`. {size}. {sentence(in_words(block.counts))} "
         f"[How it is done](../reference/studies.md#{name}).",
     ]
     if block.notes:
@@ -94,7 +94,7 @@ def _legend(block: Shown) -> str:
         )
         parts.append(f"Our {100 * LEVEL:g}% intervals: {sources}.")
     if block.several:
-        parts.append(f"Mean and range are those of {block.initialisations} initialisations.")
+        parts.append(f"Mean and range are those of {block.initializations} initializations.")
     if block.placed:
         parts.append(
             "The percentile is that of the published value among them: 0 is below all, 100 above "
@@ -109,7 +109,7 @@ def _made(block: Shown) -> str:
     return numbered(
         f"{code(call.command) if call.command else 'Called from Python'}: "
         f"{many(call.trained, 'field')} trained, "
-        f"{many(call.initialisations, 'initialisation')}, {call.duration} on "
+        f"{many(call.initializations, 'initialization')}, {call.duration} on "
         f"{escaped(call.device)}, with {escaped(call.versions)}."
         for call in block.calls
     )

@@ -7,7 +7,7 @@ training method can be blamed for.
 
 import twoaxis as ta
 
-found = ta.resolve_problem("burgers", progress=False)
+found = ta.resolve("burgers", progress=False)
 
 print(found)
 print()
@@ -24,13 +24,13 @@ print("  " + found.excluded_parameters[excluded[0]])
 
 # The dataset that the study itself trained on is one draw from this distribution.
 draw = ta.published_dataset("burgers", 9)
-real = ta.resolve_problem(
+real = ta.resolve(
     "burgers", layouts=[9], data={9: draw.values}, replicas=200, progress=False
 )
 one = real.data.sel(parameter="nu", layout="9")
-closer = float((real.error_percent.sel(layout="9") < one["data_error_percent"]).mean())
+closer = float((real.error_percent.sel(layout="9") < one["data_deviation_percent"]).mean())
 print(f"\nThe study's dataset 9 comes back as nu = {float(one['data_estimate']):.5f},")
 print(f"with a 95% set from {float(one['data_set_lower']):.5f}", end="")
 print(f" to {float(one['data_set_upper']):.5f};")
-print(f"its error is {float(one['data_error_percent']):.2f}%,", end=" ")
+print(f"its error is {float(one['data_deviation_percent']):.2f}%,", end=" ")
 print(f"and {100 * closer:.0f}% of fresh noise draws come closer.")

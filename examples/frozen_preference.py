@@ -46,8 +46,8 @@ print("field        D   standard error   on fresh points   alignment   exact min
 for name, field in (("true", true), ("too wide", wide)):
     score, scan = ta.score(field, fresh=10), ta.frozen_scan(field)
     print(
-        f"{name:8} {score.displacement['nu']:+.3f} {score.sample.standard_error[0]:12.3f} "
-        f"{score.sample.fresh_displacement[0]:+17.3f} {score.alignment:+14.2f} "
+        f"{name:8} {score.displacement['nu']:+.3f} {score.sampling_deviation['nu']:12.3f} "
+        f"{score.fresh_displacement['nu']:+17.3f} {score.alignment:+14.2f} "
         f"{scan.minimum['nu']:13.5f}"
     )
 print("The solver's own grid leaves the true field a preference of a few percent, too.\n")

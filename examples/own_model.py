@@ -43,8 +43,8 @@ print("parameter  noise        mean error [95% interval]   Fisher   mean/Fisher 
 for name in parameters:
     for label, found in (("correlated", correlated), ("independent", independent)):
         one = found.data.sel(parameter=name)
-        mean = float(one["error_percent"].mean())
-        fisher = float(one["fisher_error_percent"].mean())
+        mean = float(one["deviation_percent"].mean())
+        fisher = float(one["fisher_deviation_percent"].mean())
         ends = found.interval("mean", parameter=name)
         print(
             f"{name:9}  {label:11}  {mean:6.2f}% [{ends.low:5.2f}, {ends.high:5.2f}]       "

@@ -12,7 +12,7 @@ problems = ("burgers", "buckley-leverett", "allen-cahn")
 print("problem           fit      bias without noise   mean error   coverage of 95% sets")
 for problem in problems:
     for solver in ("fine", "coarse"):
-        found = ta.resolve_problem(problem, fit_solver=solver, validate=0, progress=False)
+        found = ta.resolve(problem, fit_forward=solver, validate=0, progress=False)
         bias = float(found.noiseless_bias_percent.mean())
         print(
             f"{problem:16}  {solver:7}  {round(bias, 2) + 0.0:+14.2f}%   "

@@ -38,7 +38,7 @@ def data():
 
 def test_every_problem_ends_where_scipy_ends(data):
     start = np.tile([0.8, 2.7], (25, 1))
-    found = solved(data, start, gain_tolerance=1e-14)
+    found = solved(data, start, gain_atol=1e-14)
     assert found.converged.all()
     for row, q, chi2 in zip(data, found.q, found.chi2, strict=True):
         expected = least_squares(

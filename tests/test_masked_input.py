@@ -9,7 +9,7 @@ import pytest
 
 import twoaxis as ta
 from twoaxis.errors import InputError, refuse_masked
-from twoaxis.remedies.calibration.pipeline import read_answer
+from twoaxis.remedies.pipeline import read_answer
 from twoaxis.statistics import pearson
 
 T = np.linspace(0.0, 1.0, 30)

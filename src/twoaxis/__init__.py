@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any
 from twoaxis.version import __version__
 
 if TYPE_CHECKING:
+    from twoaxis import plots as plots
     from twoaxis import views as views
     from twoaxis.adapters import from_deepxde as from_deepxde
     from twoaxis.adapters import from_jax as from_jax
     from twoaxis.adapters import from_jinns as from_jinns
     from twoaxis.adapters import from_pina as from_pina
     from twoaxis.adapters import from_torch as from_torch
-    from twoaxis.adapters import torch_objective as torch_objective
+    from twoaxis.adapters import objective as objective
     from twoaxis.diagnosis import Audit as Audit
     from twoaxis.diagnosis import Comparison as Comparison
     from twoaxis.diagnosis import Route as Route
+    from twoaxis.diagnosis import Snapshots as Snapshots
     from twoaxis.diagnosis import Tolerance as Tolerance
     from twoaxis.diagnosis import audit as audit
     from twoaxis.diagnosis import compare as compare
     from twoaxis.diagnosis import follow as follow
-    from twoaxis.diagnosis import load_audit as load_audit
     from twoaxis.errors import AccuracyWarning as AccuracyWarning
     from twoaxis.errors import InputError as InputError
     from twoaxis.errors import MisfitWarning as MisfitWarning
@@ -48,34 +49,17 @@ if TYPE_CHECKING:
     from twoaxis.remedies import Polish as Polish
     from twoaxis.remedies import SimulatedAudit as SimulatedAudit
     from twoaxis.remedies import SuggestedSites as SuggestedSites
-    from twoaxis.remedies import Verification as Verification
     from twoaxis.remedies import calibrate as calibrate
     from twoaxis.remedies import confidence_set as confidence_set
     from twoaxis.remedies import evidence_map as evidence_map
-    from twoaxis.remedies import load_calibration as load_calibration
-    from twoaxis.remedies import load_confidence_set as load_confidence_set
-    from twoaxis.remedies import load_simulated_audit as load_simulated_audit
     from twoaxis.remedies import polish as polish
-    from twoaxis.remedies import rank_views as rank_views
     from twoaxis.remedies import remedy as remedy
     from twoaxis.remedies import simulated_audit as simulated_audit
     from twoaxis.remedies import suggest_sites as suggest_sites
-    from twoaxis.remedies import suggest_sites_for_problem as suggest_sites_for_problem
-    from twoaxis.report import plot_along_training as plot_along_training
-    from twoaxis.report import plot_decision_map as plot_decision_map
-    from twoaxis.report import plot_delivery as plot_delivery
-    from twoaxis.report import plot_evidence as plot_evidence
-    from twoaxis.report import plot_profile as plot_profile
-    from twoaxis.report import plot_resolution as plot_resolution
-    from twoaxis.report import plot_spectrum as plot_spectrum
     from twoaxis.resolution import NeededObservations as NeededObservations
     from twoaxis.resolution import Resolution as Resolution
-    from twoaxis.resolution import benchmark_draws as benchmark_draws
-    from twoaxis.resolution import load_resolution as load_resolution
     from twoaxis.resolution import needed_observations as needed_observations
-    from twoaxis.resolution import resolution_table as resolution_table
     from twoaxis.resolution import resolve as resolve
-    from twoaxis.resolution import resolve_problem as resolve_problem
     from twoaxis.result import Message as Message
     from twoaxis.result import Result as Result
     from twoaxis.result import load as load
@@ -85,9 +69,7 @@ if TYPE_CHECKING:
     from twoaxis.runs import RunStore as RunStore
     from twoaxis.runs import load_run as load_run
     from twoaxis.runs import load_runs as load_runs
-    from twoaxis.runs import run_objective as run_objective
     from twoaxis.runs import train as train
-    from twoaxis.runs.remedies import remedy_run as remedy_run
     from twoaxis.studies.reproduce import reproduce as reproduce
     from twoaxis.training import Network as Network
     from twoaxis.training import methods as methods
@@ -95,24 +77,24 @@ if TYPE_CHECKING:
 # Where each public name lives. Names are looked up when they are first used, so that importing
 # the library is cheap and its core works without JAX, PyTorch and Dask.
 _PUBLIC = {
-    "twoaxis": ("views",),
+    "twoaxis": ("plots", "views"),
     "twoaxis.adapters": (
         "from_deepxde",
         "from_jax",
         "from_jinns",
         "from_pina",
         "from_torch",
-        "torch_objective",
+        "objective",
     ),
     "twoaxis.diagnosis": (
         "Audit",
         "Comparison",
         "Route",
+        "Snapshots",
         "Tolerance",
         "audit",
         "compare",
         "follow",
-        "load_audit",
     ),
     "twoaxis.errors": ("AccuracyWarning", "InputError", "MisfitWarning"),
     "twoaxis.exported.file": ("load_residual",),
@@ -137,38 +119,19 @@ _PUBLIC = {
         "Polish",
         "SimulatedAudit",
         "SuggestedSites",
-        "Verification",
         "calibrate",
         "confidence_set",
         "evidence_map",
-        "load_calibration",
-        "load_confidence_set",
-        "load_simulated_audit",
         "polish",
-        "rank_views",
         "remedy",
         "simulated_audit",
         "suggest_sites",
-        "suggest_sites_for_problem",
-    ),
-    "twoaxis.report": (
-        "plot_along_training",
-        "plot_decision_map",
-        "plot_delivery",
-        "plot_evidence",
-        "plot_profile",
-        "plot_resolution",
-        "plot_spectrum",
     ),
     "twoaxis.resolution": (
         "NeededObservations",
         "Resolution",
-        "benchmark_draws",
-        "load_resolution",
         "needed_observations",
-        "resolution_table",
         "resolve",
-        "resolve_problem",
     ),
     "twoaxis.result": ("Message", "Result", "load"),
     "twoaxis.runs": (
@@ -178,10 +141,8 @@ _PUBLIC = {
         "Runs",
         "load_run",
         "load_runs",
-        "run_objective",
         "train",
     ),
-    "twoaxis.runs.remedies": ("remedy_run",),
     "twoaxis.studies.reproduce": ("reproduce",),
     "twoaxis.training": ("Network", "methods"),
 }

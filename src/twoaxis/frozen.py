@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.arrays import checked_points
 from twoaxis.errors import InputError, refuse_masked
 from twoaxis.parameters import Parameter, Parameters
 
 if TYPE_CHECKING:
+    from twoaxis.result import Message
     from twoaxis.views import BoundView, View
 
 FloatArray = NDArray[np.float64]
@@ -62,8 +64,8 @@ class FrozenResidual:
         What pictures call the field.
     axes : tuple of str
         Names of the coordinates of a point, for pictures.
-    notes : tuple of str
-        Sentences that a reader of a diagnosis must know, such as the precision of the model.
+    notes : tuple of Message or str
+        What a reader of a diagnosis must know, such as the precision of the model.
     """
 
     residual: Callable[..., Any]
@@ -75,7 +77,7 @@ class FrozenResidual:
     field: Any = None
     field_name: str = "u"
     axes: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message | str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", Parameters(self.parameters))
@@ -128,6 +130,15 @@ class FrozenResidual:
         With one array of points and several equations only a call can tell.
         """
         return 0 if isinstance(self.points, tuple) else len(self.points)
+
+    @property
+    def axis_names(self) -> list[str]:
+        """Names of the coordinates of a point: `axes`, or else x0, x1, ..."""
+        several = self.points if isinstance(self.points, tuple) else (self.points,)
+        count = max(part.shape[1] for part in several)
+        if len(self.axes) == count:
+            return [str(name) for name in self.axes]
+        return [f"x{k}" for k in range(count)]
 
     def places(self, size: int) -> FloatArray:
         """Return where each of `size` residual values lies, shape (size, k).
@@ -299,7 +310,7 @@ def same_size(values: FloatArray, residual: FloatArray) -> FloatArray:
     if len(values) != len(residual):
         raise InputError(
             "a residual of the same length for every parameter",
-            f"{len(residual)} values at the centre and {len(values)} elsewhere",
+            f"{len(residual)} values at the center and {len(values)} elsewhere",
             "evaluate the residual at the same points for every parameter",
         )
     return values
@@ -345,30 +356,8 @@ def _checked_points(points: Any) -> Any:
     if isinstance(points, (tuple, list)) and len(points) and hasattr(points[0], "shape"):
         shapes = [tuple(part.shape) for part in points]
         if any(len(shape) == 2 for shape in shapes) or len(set(shapes)) > 1:
-            return tuple(_points_array(part) for part in points)
-    return _points_array(points)
-
-
-def _points_array(points: Any) -> FloatArray:
-    if hasattr(points, "detach"):  # a PyTorch tensor, perhaps one that requires a gradient
-        points = points.detach().cpu()
-    refuse_masked("points", points)
-    came = type(points).__name__
-    try:
-        array = np.asarray(points)
-        came = f"an array of {array.dtype} with shape {array.shape}"
-        array = array.astype(float) if array.dtype.kind in "iufb" else np.empty(0)
-    except (TypeError, ValueError, RuntimeError):
-        array = np.empty(0)
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2 or array.size == 0 or not np.isfinite(array).all():
-        raise InputError(
-            "points as finite numbers of shape (N, k), a row for each residual value",
-            came if np.isfinite(array).all() else "values that are not finite",
-            "stack the coordinates as columns, as in numpy.column_stack([x, t])",
-        )
-    return array
+            return tuple(checked_points(part) for part in points)
+    return checked_points(points)
 
 
 def _checked_field(field: Any, points: Any) -> FloatArray:

@@ -1,8 +1,8 @@
 """Bounded Levenberg–Marquardt for many small least-squares problems at once.
 
-SciPy fits one dataset a call; a resolution study has hundreds that share one forward model.
-Here all of them take their step together, so that a vectorised model is called once an
-iteration. Damping, acceptance and stopping are kept for each problem by itself.
+SciPy fits one dataset per call; a resolution study has hundreds that share one forward model.
+Here all of them take their steps together, so that a vectorized model is called once per
+iteration. Damping, acceptance and stopping are separate for each problem.
 
 The objective is ``r^T M r`` for a misfit ``r`` and a symmetric positive semidefinite metric
 ``M``, by default the identity. Where the misfit is whitened data, the stopping rule has a
@@ -22,7 +22,7 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IndexArray = NDArray[np.intp]
 
-GAIN_TOLERANCE = 1e-10
+GAIN_ATOL = 1e-10
 MAX_DAMPING = 1e12
 
 Misfit = Callable[[FloatArray, IndexArray], FloatArray]
@@ -50,11 +50,11 @@ def minimize(
     lower: FloatArray,
     upper: FloatArray,
     free: BoolArray | None = None,
-    gain_tolerance: float = GAIN_TOLERANCE,
+    gain_atol: float = GAIN_ATOL,
     max_iterations: int = 300,
     metric: Metric | None = None,
 ) -> Minimum:
-    """Minimise ``r^T M r``, ``r = misfit(q)``, inside a box, for every row of `start`.
+    """Minimize ``r^T M r``, ``r = misfit(q)``, inside a box, for every row of `start`.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ def minimize(
     lower, upper : array, shape (d,)
     free : array of bool, shape (d,), optional
         Coordinates that may move; the others stay at their start.
-    gain_tolerance : float
-        A problem is finished when its next step promises a smaller fall of chi2 than this.
+    gain_atol : float
+        A problem is finished when the predicted decrease of chi2 is smaller than this.
     max_iterations : int
         Steps tried for each problem, rejected ones included.
     metric : callable, optional
@@ -81,7 +81,7 @@ def minimize(
     converged = np.zeros(count, dtype=bool)
     damping = np.full(count, 1e-3)
     slopes = np.zeros((*r.shape, dimension))
-    stale = np.ones(count, dtype=bool)  # whose slopes belong to an earlier point
+    stale = np.ones(count, dtype=bool)  # slopes belong to an earlier point
     running = np.isfinite(chi2)
     for _ in range(max_iterations):
         which = np.flatnonzero(running)
@@ -94,7 +94,7 @@ def minimize(
         step, gain = _steps(
             slopes[which], metric(r[which]), q[which], damping[which], lower, upper, free, metric
         )
-        finished = gain < gain_tolerance
+        finished = gain < gain_atol
         converged[which[finished]] = True
         running[which[finished]] = False
         which, step = which[~finished], step[~finished]
@@ -113,7 +113,7 @@ def minimize(
         stale[accepted] = True
         damping[accepted] = np.maximum(damping[accepted] / 10, 1e-12)
         damping[rejected] *= 10
-        # No step of any length helps: the point is a minimum as far as rounding can tell.
+        # No step of any length helps: the point is a minimum up to rounding.
         stuck = rejected[damping[rejected] > MAX_DAMPING]
         converged[stuck] = True
         running[stuck] = False
@@ -130,7 +130,7 @@ def _steps(
     free: BoolArray,
     metric: Metric,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the damped step of every problem and the fall of chi2 it promises undamped.
+    """Return the damped step of every problem and the decrease of chi2 predicted without damping.
 
     `r` comes with the metric already applied.
     """
@@ -138,7 +138,7 @@ def _steps(
     columns = np.moveaxis(slopes, 2, 1)
     weighted = metric(columns.reshape(-1, columns.shape[-1])).reshape(columns.shape)
     normal = np.einsum("bnd,ben->bde", slopes, weighted)
-    # A coordinate that leans against its bound, or that is held, takes no part in the step.
+    # A coordinate that is held, or at a bound that the step would leave, does not move.
     held = ~free | ((q <= lower) & (gradient <= 0)) | ((q >= upper) & (gradient >= 0))
     gradient = np.where(held, 0.0, gradient)
     diagonal = np.einsum("bdd->bd", normal).copy()

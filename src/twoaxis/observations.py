@@ -1,4 +1,4 @@
-"""Where a field is observed, with what noise, and the datasets that come of it.
+"""Layouts, noise and datasets of the built-in problems.
 
 Published layouts and draws use NumPy's legacy generator exactly as the study did: layout
 seed s is ``RandomState(s).choice(u.size, n, replace=False)``, and the benchmark's own noise
@@ -80,7 +80,7 @@ def noise_seed(problem: str | Problem, seed: int) -> tuple[int, int]:
 
 
 def standard_noise(seed: int | Sequence[int], replicas: int, count: int) -> FloatArray:
-    """Return standardised noise, one vector of length `count` a replica.
+    """Return standardized noise, one vector of length `count` per replica.
 
     Row k is the same whatever the number of replicas.
     """
@@ -94,8 +94,8 @@ def published_dataset(problem: str | Problem, seed: int) -> Dataset:
     if _checked_seed(seed) not in draws:
         raise InputError(
             f"a published dataset of {problem.name}, one of {', '.join(map(str, draws))}",
-            f"{seed}, which is no dataset of the study",
-            f"choose one of them, or make data of your own with twoaxis.fresh_dataset("
+            f"{seed}",
+            f"choose one of them, or make new data with twoaxis.fresh_dataset("
             f'"{problem.name}", layout={draws[0]}, replica=0)',
         )
     sites, generator = _layout_generator(problem, seed)
@@ -109,11 +109,11 @@ def fresh_dataset(
 ) -> Dataset:
     """Return a dataset with new noise: replica number `replica` of noise stream `seed`.
 
-    Datasets that differ in their layout alone share the standardised noise vector.
+    Datasets that differ in their layout alone share the standardized noise vector.
     """
     problem = get_problem(problem)
     if not isinstance(replica, (int, np.integer)) or replica < 0:
-        raise InputError("a replica number from 0 upwards", repr(replica), "pass replica=0")
+        raise InputError("replica as a non-negative integer", repr(replica), "pass replica=0")
     sites, _ = _layout_generator(problem, layout)
     noise = standard_noise(noise_seed(problem, seed), replica + 1, len(sites))[replica]
     stream = noise_seed(problem, seed)
@@ -125,8 +125,8 @@ def fresh_dataset(
 def grid_sites(dataset: Dataset) -> IndexArray | None:
     """Return the observed nodes of the fine grid, or None where a dataset lies between them.
 
-    A network is trained on coordinates. The indices of a dataset of one's own are believed only
-    where they point to the same places.
+    A network is trained on coordinates. The indices of a dataset of your own are used only
+    where they point to the same points.
     """
     solver = get_solver(get_problem(dataset.problem))
     sites, size = np.asarray(dataset.sites), int(np.prod(solver.shape))
@@ -148,7 +148,7 @@ def _dataset(
 
 
 def _layout_generator(problem: Problem, seed: int) -> tuple[IndexArray, np.random.RandomState]:
-    """Return the sites of a layout, and the legacy generator as it stands after them."""
+    """Return the sites of a layout, and the state of the legacy generator after them."""
     size = int(np.prod(get_solver(problem).shape))
     sites, state = _drawn_layout(size, problem.observed.sites, _checked_seed(seed))
     generator = np.random.RandomState(0)
@@ -160,8 +160,8 @@ def _layout_generator(problem: Problem, seed: int) -> tuple[IndexArray, np.rando
 def _drawn_layout(size: int, count: int, seed: int) -> tuple[IndexArray, dict[str, Any]]:
     """Return `count` of `size` nodes, and the state that drawing them left.
 
-    The generator shuffles all nodes for it, and what it returns keeps all of them in memory: so
-    it is done once a layout, and the sites are copied out.
+    The generator shuffles all nodes, and its result is a view of all of them: drawing is done
+    once per layout, and the sites are copied.
     """
     generator = np.random.RandomState(seed)
     sites = generator.choice(size, count, replace=False).copy()
@@ -170,5 +170,5 @@ def _drawn_layout(size: int, count: int, seed: int) -> tuple[IndexArray, dict[st
 
 def _checked_seed(seed: int) -> int:
     if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
-        raise InputError("a seed from 0 to 4294967295", repr(seed), "pass a whole number")
+        raise InputError("a seed from 0 to 4294967295", repr(seed), "pass an integer")
     return int(seed)

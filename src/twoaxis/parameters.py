@@ -138,7 +138,7 @@ class Parameter:
         if center == 0:
             raise InputError(
                 "a magnitude to which percentages of this parameter refer",
-                "a centre of zero in linear coordinates, and no scale",
+                "a center of zero in linear coordinates, and no scale",
                 "declare one, as in Parameter(scale=0.1, ...)",
             )
         return abs(center)

@@ -25,7 +25,9 @@ import pandas as pd
 import xarray as xr
 
 from twoaxis.errors import InputError
+from twoaxis.files import write_whole
 from twoaxis.io import Layout, Variable, labelled, read_attributes, read_netcdf, write_netcdf
+from twoaxis.parameters import Center, Parameters
 from twoaxis.version import __version__
 
 Data = TypeVar("Data", xr.Dataset, xr.DataTree)
@@ -199,7 +201,9 @@ class Result(Generic[Data]):
         """Raise `InputError` if values contradict each other; called when a file is loaded."""
         data: Any = self.data
         for name, value in self.derived().items():
-            if value is not None and name in data and not _same(data[name].values, value):
+            if value is None or (isinstance(data, xr.Dataset) and name not in data):
+                continue
+            if not _same(data[name].values, value):
                 raise InputError(
                     f"{name} as it follows from the other values",
                     f"{_short(data[name].values)}, not {_short(value)}",
@@ -214,11 +218,16 @@ class Result(Generic[Data]):
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw the result into matplotlib axes, or into a new figure, and return the axes."""
-        return _report().plot(self, ax=ax, **options)
+        return report_package().plot(self, ax=ax, **options)
 
     def _repr_html_(self) -> str:
-        html: str = _report().notebook_html(self)
+        html: str = report_package().notebook_html(self)
         return html
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write a page: one HTML file that works offline, in light and dark, on paper too."""
+        page: str = report_package().page(self)
+        return write_whole(path, lambda target: target.write_text(page, encoding="utf-8"))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write everything to one netCDF file, completely or not at all.
@@ -226,6 +235,44 @@ class Result(Generic[Data]):
         `twoaxis.load` opens it again, and so does plain xarray.
         """
         return write_netcdf(path, self.data)
+
+
+class CenteredResult(Result[xr.Dataset]):
+    """A result about parameters around a center.
+
+    Its layout holds `PARAMETER_LAYOUT` and `CENTER_LAYOUT`, its attributes ``centered_on``.
+    """
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters, in order."""
+        return Parameters.from_dataset(self.data)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the parameters."""
+        return [str(name) for name in self.data["parameter"].values]
+
+    @property
+    def center(self) -> Center:
+        """The point that the result refers to."""
+        return Center(str(self.data.attrs["centered_on"]), self.named("center"))
+
+    def named(self, variable: str) -> dict[str, float]:
+        """Return a variable with the dimension "parameter" as values by parameter name."""
+        return dict(zip(self.names, self.data[variable].values.tolist(), strict=True))
+
+    def check(self) -> None:
+        """Raise `InputError` if values contradict each other; called when a file is loaded."""
+        center = self.center
+        at: Any = center.values if center.kind == "point" else center.kind
+        if (expected := self.parameters.center(at)) != center:
+            raise InputError(
+                f"the center {expected.values}, as it is the {center.kind}",
+                f"{center.values}",
+                "write the file again; it was changed after it was saved",
+            )
+        super().check()
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -273,7 +320,7 @@ def _class_of(schema: str, path: str | os.PathLike[str]) -> type[Result[Any]]:
     return cls
 
 
-def _report() -> Any:
+def report_package() -> Any:
     """Return `twoaxis.report`, the one module above that results reach for."""
     return importlib.import_module("twoaxis.report")
 

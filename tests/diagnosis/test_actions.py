@@ -23,9 +23,9 @@ def test_an_early_stop_is_told_where_its_field_wants_the_parameter(made):
     (action,) = audited(made, made.TIGHT, 1.0, 1.3).actions
     assert action.kind == "delivery"
     found = numbers(action)
-    assert found["delivered"] == 1.3
-    assert found["preferred by the frozen field"] == pytest.approx(1.0, abs=0.003)
-    assert found["gap"] == pytest.approx(30, abs=0.4)
+    assert found["delivered value"] == 1.3
+    assert found["frozen scan minimum"] == pytest.approx(1.0, abs=0.003)
+    assert found["delivery gap"] == pytest.approx(30, abs=0.4)
     assert "twoaxis.polish" in action.call
 
 
@@ -35,19 +35,19 @@ def test_a_distorted_field_is_told_how_much_less_residual_would_do(made):
     assert action.kind == "evidence"
     moved = found.score.displacement["k"]
     assert moved == pytest.approx(0.3, abs=0.003)
-    told = numbers(action)
-    factor = told["residual norm to be smaller by a factor of"]
+    found_numbers = numbers(action)
+    factor = found_numbers["factor by which the residual norm must fall"]
     assert factor == pytest.approx(abs(moved) / math.log(1.05))
     # The residual -0.3 u is smaller in late boxes: the strongest is an early one.
-    assert "x0 from 0.7" in action.text or "x0 from 1.5" in action.text
-    assert "x1 from 0.0" in action.text
-    assert 100 / 16 < told["share of the pull in its strongest region"] < 100
+    assert "x0 0.79 to" in action.text or "x0 1.57 to" in action.text
+    assert "x1 0.00 to" in action.text
+    assert 100 / 16 < found_numbers["share of the score in the leading region"] < 100
 
 
 def test_a_smaller_residual_norm_is_enough_indeed(made):
-    """Shrink the residual of the constructed field by the factor that was told."""
+    """Shrink the residual of the constructed field by the factor that was found_numbers."""
     found = audited(made, made.TIGHT, 1.3, 1.3)
-    factor = numbers(found.actions[0])["residual norm to be smaller by a factor of"]
+    factor = numbers(found.actions[0])["factor by which the residual norm must fall"]
     again = audited(made, made.TIGHT, 1 + 0.3 / factor, 1.3)
     assert again.score.displacement["k"] == pytest.approx(math.log(1.05), abs=0.002)
 
@@ -56,7 +56,7 @@ def test_downwards_the_tolerated_displacement_is_that_of_a_smaller_value(made):
     found = audited(made, made.TIGHT, 0.8, 0.8)
     moved = found.score.displacement["k"]
     assert moved == pytest.approx(-0.2, abs=0.003)
-    factor = numbers(found.actions[0])["residual norm to be smaller by a factor of"]
+    factor = numbers(found.actions[0])["factor by which the residual norm must fall"]
     assert factor == pytest.approx(moved / math.log(0.95))
 
 
@@ -64,14 +64,14 @@ def test_noise_is_told_how_many_observations_would_do(made):
     found = audited(made, made.WEAK, 1.0, 1.3)
     (action,) = found.actions
     assert action.kind == "observations"
-    told = numbers(action)
+    found_numbers = numbers(action)
     measured = found.summary().loc["k", "resolution_percent"]
-    assert told["mean matched error"] == measured
-    assert told["observations now"] == len(made.SITES)
-    assert told["observations needed, of the same kind"] == math.ceil(
+    assert found_numbers["matched error (mean)"] == measured
+    assert found_numbers["observations"] == len(made.SITES)
+    assert found_numbers["observations needed, of the same kind"] == math.ceil(
         len(made.SITES) * (measured / 5.0) ** 2
     )
-    assert told["or noise, times the present"] == pytest.approx(5.0 / measured)
+    assert found_numbers["noise factor that is enough instead"] == pytest.approx(5.0 / measured)
 
 
 def test_less_noise_by_the_told_factor_is_enough_indeed(made):
@@ -82,7 +82,7 @@ def test_less_noise_by_the_told_factor_is_enough_indeed(made):
         tolerance=ta.Tolerance(material=1.0, resolution=1.0, preference=5.0),
     )
     (first,) = [each for each in found.actions if each.kind == "observations"]
-    less = made.heat_resolution(noise * numbers(first)["or noise, times the present"])
+    less = made.heat_resolution(noise * numbers(first)["noise factor that is enough instead"])
     assert float(less.error_percent.mean()) == pytest.approx(1.0, rel=0.05)
 
 
@@ -105,7 +105,7 @@ def test_both_come_in_the_order_of_their_size(made):
 def test_luck_is_called_luck(made):
     (action,) = audited(made, made.WEAK, 1.0, 1.01).actions
     assert action.kind == "observations"
-    assert "not because the data say so" in action.text
+    assert action.title.startswith("Before the next dataset")
     assert audited(made, made.TIGHT, 1.0, 1.01).actions == []
 
 
@@ -129,14 +129,14 @@ def test_what_is_missing_is_told(made):
 def test_actions_survive_a_file(made, tmp_path):
     found = audited(made, made.WEAK, 1.3, 1.3)
     kept = found.with_actions(found.actions)
-    assert "/actions" not in (node.path for node in found.tree.subtree)
-    kept.to_netcdf(tmp_path / "audit.nc")
-    back = ta.load_audit(tmp_path / "audit.nc")
+    assert "/actions" not in (node.path for node in found.data.subtree)
+    kept.save(tmp_path / "audit.nc")
+    back = ta.load(tmp_path / "audit.nc")
     assert back.actions == found.actions
     assert str(back) == str(found)
     empty = found.with_actions([])
-    empty.to_netcdf(tmp_path / "empty.nc")
-    assert ta.load_audit(tmp_path / "empty.nc").actions == []
+    empty.save(tmp_path / "empty.nc")
+    assert ta.load(tmp_path / "empty.nc").actions == []
 
 
 def test_the_page_and_the_terminal_say_what_to_do(made, tmp_path):
@@ -145,7 +145,7 @@ def test_the_page_and_the_terminal_say_what_to_do(made, tmp_path):
     assert "What to do" in page
     for action in found.actions:
         assert action.title in page
-        assert f"To do: {action.title}" in str(found)
+        assert f"Next step: {action.title}" in str(found)
         for each in action.numbers:
             assert each.label in page
 

@@ -13,8 +13,8 @@ WELL = {Route.WITHIN_TOLERANCE, Route.SELF_CONSISTENT}
 CELLS = {
     "tight, small": (20.0, 2.0, 2.0, Route.INSPECT_ENDPOINT_DELIVERY),
     "tight, large": (20.0, 2.0, 20.0, Route.STRENGTHEN_RESIDUAL_EVIDENCE),
-    "weak, small": (20.0, 20.0, 2.0, Route.IMPROVE_OBSERVATIONS),
-    "weak, large": (20.0, 20.0, 20.0, Route.CODESIGN_OBSERVATIONS_AND_RESIDUAL_EVIDENCE),
+    "loose, small": (20.0, 20.0, 2.0, Route.IMPROVE_OBSERVATIONS),
+    "loose, large": (20.0, 20.0, 20.0, Route.CODESIGN_OBSERVATIONS_AND_RESIDUAL_EVIDENCE),
     "within": (4.0, 20.0, 20.0, Route.WITHIN_TOLERANCE),
     "on every limit": (5.0, 5.0, 5.0, Route.WITHIN_TOLERANCE),
     "on two limits": (5.1, 5.0, 5.0, Route.INSPECT_ENDPOINT_DELIVERY),
@@ -35,12 +35,12 @@ def test_around_a_truth(delivered, resolution, preference, route):
 CANDIDATES = {
     "stable": (2.0, None, Route.SELF_CONSISTENT),
     "stable and tight": (2.0, 2.0, Route.SELF_CONSISTENT),
-    "stable and weak": (2.0, 20.0, Route.IMPROVE_OBSERVATIONS),
+    "stable and loose": (2.0, 20.0, Route.IMPROVE_OBSERVATIONS),
     "moved": (20.0, None, Route.INSPECT_ENDPOINT_DELIVERY),
-    "moved and weak": (20.0, 20.0, Route.INSPECT_ENDPOINT_DELIVERY),
+    "moved and loose": (20.0, 20.0, Route.INSPECT_ENDPOINT_DELIVERY),
     "unread": (None, None, Route.UNDETERMINED),
     "unread and tight": (None, 2.0, Route.UNDETERMINED),
-    "unread and weak": (None, 20.0, Route.IMPROVE_OBSERVATIONS),
+    "unread and loose": (None, 20.0, Route.IMPROVE_OBSERVATIONS),
 }
 
 
@@ -95,7 +95,7 @@ def test_delivery_is_blamed_under_the_training_view_alone(training, route):
 
 def test_digits_that_show_the_side():
     found = Measured("truth", preference=5.0001, delivered=20.0, resolution=2.0)
-    assert "5.0001 percent (above 5)" in decide(found, FIVE).reason
+    assert "5.0001% (above the tolerance of 5%)" in decide(found, FIVE).reason
 
 
 sizes = st.one_of(st.none(), st.floats(0, 1e3), st.just(float("inf")))

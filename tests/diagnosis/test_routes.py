@@ -66,7 +66,7 @@ def test_two_parameters_with_truth(made, level, rate, delivered, route):
     # Both parameters are seen almost apart: the direction of k has the route of k.
     along = directions.loc[directions["share of k"].abs().idxmax()]
     assert along["route"] == route.value
-    assert "the delivered error is 1 percent" in found.reason
+    assert "the delivered error is 1%" in found.reason
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_missing_pieces(made, change, reason):
     # Everything else is there, and the missing piece is named with the call that adds it.
     assert found.summary()["preference_percent"].item() == pytest.approx(35, abs=1)
     (name,) = change
-    assert any(f"{name}=twoaxis." in message for message in found.messages)
+    assert f"missing.{name}" in [message.code for message in found.messages]
 
 
 def test_no_delivered_value(made):
@@ -166,7 +166,7 @@ def test_no_delivered_value(made):
     assert found.route is Route.UNDETERMINED
     assert "no delivered value" in found.reason
     assert found.delivery is None
-    assert any("Parameter(delivered=..." in message for message in found.messages)
+    assert "missing.delivered" in [message.code for message in found.messages]
 
 
 def blind(made, delivered=1.3, truth=1.0):
@@ -208,7 +208,7 @@ def test_a_minimum_on_a_bound(made, rate, side, truth):
     )
     assert found.route is Route.UNDETERMINED
     assert f"lies on the {side} bound of k" in found.reason
-    assert f"  on the {side} bound of k" in str(found)
+    assert f"on the {side} bound of k" in str(found)
 
 
 def test_a_direction_that_is_not_seen_is_said_aloud(made):
@@ -232,7 +232,7 @@ def test_a_direction_that_is_not_seen_is_said_aloud(made):
     np.testing.assert_allclose(shares, [np.sqrt(0.5)] * 2)
     assert directions.loc[0, "route"] == "undetermined"
     assert "H = 0 along +0.71 a -0.71 b" in directions.loc[0, "reason"]
-    assert any(m.startswith("the residual does not see the direction") for m in found.messages)
+    assert "direction.null" in [message.code for message in found.messages]
     # c has nothing to do with it.
     assert found.summary().loc["c", "preference_percent"] == pytest.approx(10.5, abs=0.5)
     assert "(null)" in str(found)
@@ -253,7 +253,9 @@ def test_a_weak_direction_is_said_aloud_and_still_has_a_route(made):
     assert found.directions()["status"].tolist() == ["weak", "seen"]
     weak, strong = found.directions()["strength"]
     assert 0.5e-4 < weak / strong < 2e-4
-    assert any(f"+1.00 b is weak: {weak / strong:.2g} of" in m for m in found.messages)
+    (message,) = [m for m in found.messages if m.code == "direction.weak"]
+    assert message.numbers["share"] == pytest.approx(weak / strong)
+    assert "+1.00 b" in message.text
     assert found.directions()["route"].tolist() == ["undetermined"] * 2  # no resolution
     assert found.directions()["preference_percent"].tolist() == pytest.approx([35, 35], abs=1)
 
@@ -321,7 +323,7 @@ def test_a_resolution_of_other_parameters(made):
 def test_parameters_in_another_order(made):
     field = made.wave_field(1.0, 1.3, (1.0, 1.3))
     turned = ta.FrozenResidual(
-        field.residual, dict(reversed(field.parameters.items())), field.points, field.view
+        field.residual, {name: field.parameters[name] for name in "kc"}, field.points, field.view
     )
     resolution = made.wave_resolution(made.TIGHT)
     straight, crossed = (

@@ -60,7 +60,7 @@ def test_center_may_lie_on_a_bound(center):
     assert_array_equal(build_bank(model_without(), center, 11).knots, np.arange(11))
 
 
-BEYOND = "lies beyond a value at which the forward model cannot be used"
+BEYOND = "lies beyond a value at which the forward model failed"
 
 
 def raised(value):
@@ -108,5 +108,5 @@ def test_excluded_values_are_physical():
     [(5.3, (5,), 5), (5.3, (6,), 6), (5.3, (5, 6), 5), (0.0, (1,), 1), (10.0, (9,), 9)],
 )
 def test_center_in_a_gap(center, bad, named):
-    with pytest.raises(InputError, match=rf"both sides of the centre.*p={named} \(forward raised"):
+    with pytest.raises(InputError, match=rf"both sides of the center.*p={named} \(forward raised"):
         build_bank(model_without(*bad, works_at=5.5), center, 11)

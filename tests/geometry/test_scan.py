@@ -150,23 +150,28 @@ def test_a_flat_profile_has_no_minimum(dimension):
     parameters = {name: ta.Parameter(truth=1.0, bounds=(0.5, 2.0)) for name in names}
     r = np.random.default_rng(0).normal(size=9)
     scan = ta.frozen_scan(lambda **_: r, parameters, POINTWISE, points=np.arange(9.0))
-    assert scan.status.startswith("flat: the residual does not see the parameter")
+    assert scan.flat
+    assert scan.cut_off
+    assert scan.status.startswith("flat")
     assert scan.minimum is scan.grid_minimum is scan.displacement is scan.grid_displacement is None
     assert scan.error_percent is scan.basin_minimum is None
     assert scan.local_minima.empty
     np.testing.assert_allclose(scan.slices["p"][1], np.mean(r**2), rtol=1e-14)
     assert "flat" in repr(scan)
-    assert "minimum_p" not in scan.to_dataset().attrs
+    assert np.isnan(scan.data["minimum"]).all()
+    assert np.isnan(scan.summary()["displacement"]).all()
 
 
 def test_the_dataset_carries_the_profile_and_the_minimum():
     scan = scan_of(lambda p: np.sinh(p - 0.5))
-    data = scan.to_dataset()
-    np.testing.assert_array_equal(data["profile_p"], scan.slices["p"][1])
-    np.testing.assert_array_equal(data["value_p"], scan.slices["p"][0])
-    assert data.attrs["minimum_p"] == scan.minimum["p"]
-    assert data.attrs["grid_minimum_p"] == scan.grid_minimum["p"]
-    assert data.attrs["status"] == "interior"
+    data = scan.data.sel(parameter="p")
+    np.testing.assert_array_equal(data["profile"], scan.slices["p"][1])
+    np.testing.assert_array_equal(data["candidate_value"], scan.slices["p"][0])
+    assert data["minimum"] == scan.minimum["p"]
+    assert data["displacement"] == scan.displacement["p"]
+    assert data["grid_minimum"] == scan.grid_minimum["p"]
+    assert data["profile_at_center"] == pytest.approx(np.sinh(0.5) ** 2)
+    assert data.attrs["status"] == scan.summary()["status"].item() == "interior"
 
 
 @pytest.mark.parametrize(

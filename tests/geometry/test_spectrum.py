@@ -235,7 +235,8 @@ def test_parameters_are_named():
     score = ta.score(frozen, view=views.Pointwise())
     for i, name in enumerate("ab"):
         found = ta.spectrum(frozen, view=views.Pointwise(), parameter=name)
-        assert found.parameter == name
+        assert found.names == [name]
+        assert found.data.identical(ta.spectrum(frozen, view=views.Pointwise()).of(name).data)
         assert pytest.approx(score.B[i], rel=1e-12) == found.B
         assert pytest.approx(score.H[i, i], rel=1e-12) == found.H
 
@@ -296,12 +297,11 @@ def test_a_residual_without_patch_means_pushes_nothing_there():
 
 def test_the_dataset_carries_everything():
     found = ta.spectrum(frozen_of(), view=VIEWS["patch"])
-    data = found.to_dataset()
+    data = found.data.sel(parameter="k")
     np.testing.assert_array_equal(data["strength"], found.strength)
     np.testing.assert_array_equal(data["signed"], found.signed)
     np.testing.assert_array_equal(data["pointwise_strength"], found.pointwise_strength)
     np.testing.assert_array_equal(data["point_contribution"], found.point_contributions)
     np.testing.assert_array_equal(data["mode"], np.arange(1, len(found.strength) + 1))
-    assert (data.attrs["B"], data.attrs["H"]) == (found.B, found.H)
-    assert data.attrs["parameter"] == "k"
+    assert (data["signed_total"], data["strength_total"]) == (found.B, found.H)
     assert data.attrs["complete"] == 1

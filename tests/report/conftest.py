@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 import twoaxis as ta
-from twoaxis.report.page import render
+from twoaxis.report.html import render
 
 BOUNDS = (0.3, 3.0)
 TOLERANCE = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
@@ -262,6 +262,6 @@ def closed_figures():
 @pytest.fixture(scope="session")
 def saved_tree(tmp_path_factory):
     """The complete audit, through a file, opened by xarray alone."""
-    path = made("everything").to_netcdf(tmp_path_factory.mktemp("tree") / "audit.nc")
+    path = made("everything").save(tmp_path_factory.mktemp("tree") / "audit.nc")
     with xr.open_datatree(path, engine="h5netcdf") as tree:
         yield tree.load()

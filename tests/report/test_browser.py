@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from web_pages import CONTRAST, TEXTS, opened
 
-from twoaxis.report.page import notebook_html
+from twoaxis.report.html import notebook_html
 
 PAGES = (
     "everything",

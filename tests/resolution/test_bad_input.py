@@ -1,4 +1,4 @@
-"""Every bad input ends in a sentence that says what was wanted, what came and what to do."""
+"""Every bad input ends in an error that says what was expected, what came and what to do."""
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ CASES = {
     ),
     "covariance not symmetric": (
         dict(noise=np.eye(20) + np.triu(np.ones((20, 20)), 1)),
-        says("symmetric", "mirror image"),
+        says("symmetric", "transpose"),
     ),
     "no noise and no data": (dict(noise=None), says("noise, or data", "neither")),
     "forward returns NaN": (
@@ -109,16 +109,16 @@ CASES = {
     "layout empty": (dict(layouts={"a": []}), says("flat indices", r"\(0,\)")),
     "no layouts": (dict(layouts={}), says("at least one layout")),
     "zero replicas": (dict(replicas=0), says("replicas", "at least 1", "replicas=0")),
-    "replicas not whole": (dict(replicas=2.5), says("replicas", "2.5")),
+    "replicas not an integer": (dict(replicas=2.5), says("replicas", "2.5")),
     "noise far below rounding": (dict(noise=1e-300), says("of the noise", "e\\+299", "units")),
     "noise beyond all predictions": (dict(noise=1e300), says("of the noise", "e-301", "units")),
     "bank too small": (dict(bank=2), says("bank", "at least 5")),
     "level out of range": (dict(level=95), says("between 0 and 1", "95")),
     "unknown method": (dict(method="magic"), says("bank", "direct", "magic")),
-    "unknown centre": (dict(at="middle"), says("truth", "delivered", "middle")),
-    "centre without a value": (dict(at="delivered"), says("delivered for every", "rate")),
-    "centre outside the bounds": (dict(at={"rate": 99.0}), says("inside the bounds", "99")),
-    "centre of another name": (dict(at={"nu": 1.0}), says("rate", "nu")),
+    "unknown center": (dict(at="middle"), says("truth", "delivered", "middle")),
+    "center without a value": (dict(at="delivered"), says("delivered value for every", "rate")),
+    "center outside the bounds": (dict(at={"rate": 99.0}), says("inside the bounds", "99")),
+    "center of another name": (dict(at={"nu": 1.0}), says("rate", "nu")),
     "data of the wrong shape": (dict(data=np.ones(3)), says("data in the shape", r"\(3,\)")),
     "data not finite": (dict(data=half_nan(2.0)), says("finite observations", "position 7")),
     "data for other layouts": (
@@ -131,8 +131,8 @@ CASES = {
     ),
     "parameters as a list": (dict(parameters=["rate"]), says("mapping", "list")),
     "parameters as numbers": (dict(parameters={"rate": 2.0}), says("twoaxis.Parameter", "2.0")),
-    "coordinates of another length": (
-        dict(coordinates=np.ones((3, 1)), data=decay(2.0)),
+    "points of another length": (
+        dict(points=np.ones((3, 1)), data=decay(2.0)),
         says(r"\(20, k\)", r"\(3, 1\)"),
     ),
 }
@@ -145,15 +145,15 @@ def test_resolve(changes, message):
         ta.resolve(**arguments)
 
 
-def test_the_forward_model_fails_on_one_side_of_the_centre():
+def test_the_forward_model_fails_on_one_side_of_the_center():
     def edge(rate):
         return decay(rate) if rate <= 2.0 else np.full(20, np.inf)
 
-    with pytest.raises(ta.InputError, match=says("close to the centre", "not finite")):
+    with pytest.raises(ta.InputError, match=says("close to the center", "not finite")):
         ta.resolve(edge, RATE, 0.1, replicas=3)
 
 
-def test_a_centre_of_zero_needs_a_scale():
+def test_a_center_of_zero_needs_a_scale():
     parameters = {"c": ta.Parameter(truth=0.0, bounds=(-1, 1), coordinate="linear")}
     with pytest.raises(ta.InputError, match=says("magnitude", "zero", "scale=0.1")):
         ta.resolve(lambda c: c * T, parameters, 0.1, replicas=3)
@@ -165,8 +165,7 @@ def test_a_bank_is_for_one_parameter():
         ta.resolve(lambda rate, size: size * decay(rate), parameters, 0.1, method="bank")
 
 
-def test_an_unknown_statistic_or_parameter_is_named():
-    found = ta.resolve(decay, RATE, 0.1, replicas=3)
+def test_an_unknown_statistic_or_parameter_is_named(found):
     with pytest.raises(ta.InputError, match="median"):
         found.interval("mode")
     with pytest.raises(ta.InputError, match="rate"):
@@ -175,49 +174,57 @@ def test_an_unknown_statistic_or_parameter_is_named():
         found.interval(layout="9")
 
 
-@pytest.mark.parametrize("content", [b"", b"not netCDF at all", b"\x89HDF\r\n\x1a\n" + b"0" * 500])
-def test_a_file_that_is_not_ours_is_refused(tmp_path, content):
-    path = tmp_path / "wrong.nc"
-    path.write_bytes(content)
-    with pytest.raises(ta.InputError, match="cannot be read"):
-        ta.load_resolution(path)
+@pytest.fixture(scope="module")
+def found():
+    return ta.resolve(decay, RATE, 0.1, replicas=3, validate=0)
 
 
-def test_a_missing_a_truncated_and_a_foreign_file_are_told_apart(tmp_path):
-    with pytest.raises(ta.InputError, match="no file at"):
-        ta.load_resolution(tmp_path / "nowhere.nc")
-    found = ta.resolve(decay, RATE, 0.1, replicas=3)
-    path = found.to_netcdf(tmp_path / "found.nc")
-    cut = tmp_path / "cut.nc"
-    cut.write_bytes(path.read_bytes()[:-2000])
-    with pytest.raises(ta.InputError, match="may have been cut off"):
-        ta.load_resolution(cut)
-    foreign = tmp_path / "foreign.nc"
-    found.data.assign_attrs(schema="somebody/else").to_netcdf(foreign, engine="h5netcdf")
-    with pytest.raises(ta.InputError, match=says("twoaxis.resolution/1", "somebody/else")):
-        ta.load_resolution(foreign)
+def changed(found, **values):
+    """Return the result with some variables replaced, as if its file had been edited."""
+    data = found.data.copy(deep=True)
+    for name, value in values.items():
+        data[name] = (data[name].dims, value, data[name].attrs)
+    return type(found)(data)
 
 
-def test_a_target_that_cannot_be_written_is_refused(tmp_path):
-    found = ta.resolve(decay, RATE, 0.1, replicas=3)
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    [
+        ("estimate", 1.01),
+        ("deviation_percent", 1.01),
+        ("fisher_deviation_percent", 2.0),
+        ("noiseless_estimate", 2.0),
+        ("fisher_information", 1.1),
+        ("direction_sd_percent", 0.9),
+        ("direction_vector", 0.5),
+        ("deviance", 1e9),
+        ("center", 1.1),
+    ],
+)
+def test_a_file_that_contradicts_itself_is_refused(tmp_path, found, name, factor):
+    path = changed(found, **{name: found.data[name].values * factor}).save(tmp_path / "found.nc")
+    with pytest.raises(ta.InputError, match="values agree"):
+        ta.load(path)
+
+
+@pytest.mark.parametrize("name", ["covered", "direction_poorly_resolved"])
+def test_a_flag_that_contradicts_the_numbers_is_refused(tmp_path, found, name):
+    path = changed(found, **{name: ~found.data[name].values}).save(tmp_path / "found.nc")
+    with pytest.raises(ta.InputError, match=name):
+        ta.load(path)
+
+
+def test_a_target_that_cannot_be_written_is_refused(tmp_path, found):
     with pytest.raises(ta.InputError, match="directory"):
-        found.to_netcdf(tmp_path)
+        found.save(tmp_path)
     with pytest.raises(ta.InputError, match="create the directory"):
-        found.to_netcdf(tmp_path / "missing" / "found.nc")
+        found.save(tmp_path / "missing" / "found.nc")
 
 
-def test_what_is_no_path_and_no_result_is_refused(tmp_path):
-    found = ta.resolve(decay, RATE, 0.1, replicas=3)
-    with pytest.raises(ta.InputError, match="path"):
-        ta.load_resolution(None)
-    with pytest.raises(ta.InputError, match="path"):
-        found.to_netcdf(None)
-    with pytest.raises(ta.InputError, match="Resolution"):
-        ta.plot_resolution(3)
-    hollow = tmp_path / "hollow.nc"
-    found.data.drop_vars(["estimate", "covered"]).to_netcdf(hollow, engine="h5netcdf")
-    with pytest.raises(ta.InputError, match="without estimate, covered"):
-        ta.load_resolution(hollow)
+def test_a_file_without_a_variable_is_refused(tmp_path, found):
+    path = type(found)(found.data.drop_vars("estimate")).save(tmp_path / "hollow.nc")
+    with pytest.raises(ta.InputError, match="no variable 'estimate'"):
+        ta.load(path)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +232,7 @@ def test_what_is_no_path_and_no_result_is_refused(tmp_path):
     [
         dict(seed="x"),
         dict(seed=1.5),
-        dict(seed=None),
+        dict(seed=np.random.default_rng(0)),
         dict(level="a"),
         dict(layouts=5),
         dict(layouts={"a": [[1], [2, 3]]}),
@@ -235,7 +242,7 @@ def test_what_is_no_path_and_no_result_is_refused(tmp_path):
         dict(data="abc"),
         dict(data={"all": "abc"}),
         dict(data=decay(2.0) * 1j),
-        dict(coordinates="abc", data=decay(2.0)),
+        dict(points="abc", data=decay(2.0)),
         dict(noise=None, data=decay(2.0)),
     ],
     ids=str,
@@ -253,9 +260,9 @@ def test_units_of_any_size_are_scaled_away_or_refused(method, scale):
         return scale * decay(rate)
 
     settings = dict(replicas=3, method=method)
-    wanted = ta.resolve(decay, RATE, noise=0.1, **settings)
+    expected = ta.resolve(decay, RATE, noise=0.1, **settings)
     found = ta.resolve(scaled, RATE, noise=0.1 * scale, **settings)
-    np.testing.assert_allclose(found.estimate, wanted.estimate, rtol=1e-6)
+    np.testing.assert_allclose(found.estimate, expected.estimate, rtol=1e-6)
     for options in (dict(noise=0.1), dict(data=scaled(2.0) * (1 + 0.01 * np.cos(99 * T)))):
         with pytest.raises(ta.InputError, match="in units in which they are near 1"):
             ta.resolve(scaled, RATE, **settings, **options)

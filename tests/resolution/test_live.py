@@ -67,7 +67,7 @@ def test_data_of_the_whole_output_count_wherever_a_layout_observes(noise):
     several = resolved(layouts=layouts, noise=noise).live
     one = resolved(layouts={"union": np.arange(20)}, noise=noise).live
     together, alone = several.observed(DATA, None), one.observed(DATA, None)
-    assert together.design.name == "all layouts"
+    assert together.layout.name == "all layouts"
     np.testing.assert_array_equal(together.values, DATA[:20])
     assert several.fit(together).fits.estimate[0] == one.fit(alone).fits.estimate[0]
     values = {"rate": 3.0}
@@ -80,4 +80,4 @@ def test_it_is_never_saved(tmp_path):
     travelled = pickle.loads(pickle.dumps(found))  # the forward model is a lambda, and stays here
     assert travelled.live is None
     assert travelled.data.identical(found.data)
-    assert ta.load_resolution(found.to_netcdf(tmp_path / "found.nc")).live is None
+    assert ta.load(found.save(tmp_path / "found.nc")).live is None

@@ -61,8 +61,8 @@ def test_whiteness_is_the_mean_product_with_the_four_nearest():
     scaled = (place - place.min(axis=0)) / np.ptp(place, axis=0)
     distance = np.linalg.norm(scaled[:, None] - scaled, axis=-1)
     nearest = np.argsort(distance, axis=1)[:, 1:5]
-    centred = values - values.mean()
-    expected = np.sum(centred[:, None] * centred[nearest]) / 4 / np.sum(centred**2)
+    centered = values - values.mean()
+    expected = np.sum(centered[:, None] * centered[nearest]) / 4 / np.sum(centered**2)
     found = check_residuals(values, 1, place, noise_known=True)[-1]
     assert found.statistic == pytest.approx(expected)
 

@@ -24,7 +24,7 @@ def test_the_number_is_the_smallest_that_is_enough(error, tolerance, count):
     assert need.factor * need.noise_factor**2 == pytest.approx(1)
 
 
-def test_a_whole_ratio_asks_for_no_observation_too_many():
+def test_an_integer_ratio_asks_for_no_observation_too_many():
     assert needed_observations(10.0, 5.0, 200).observations == 800
     assert needed_observations(0.3, 0.1, 100).observations == 900
     assert "800, 600 more" in str(needed_observations(10.0, 5.0, 200))
@@ -54,7 +54,7 @@ def test_the_rule_holds_for_observations_of_one_kind():
     ("error", "tolerance", "count", "words"),
     [
         (0.0, 5.0, 10, "error_percent"),
-        (math.inf, 5.0, 10, "not seen"),
+        (math.inf, 5.0, 10, "null direction"),
         (math.nan, 5.0, 10, "error_percent"),
         ("much", 5.0, 10, "error_percent"),
         ([1.0, 2.0], 5.0, 10, "error_percent"),

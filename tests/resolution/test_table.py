@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
+from twoaxis.resolution import resolution_table
 from twoaxis.resolution.benchmarks import STRATIFIED, UNSTRATIFIED
 
 T = np.linspace(0, 1, 20)
@@ -23,7 +24,7 @@ def found(truth, replicas=60, layouts=2):
 
 def test_overall_interval_clusters_by_problem_and_replica():
     parts = {"slow": found(0.5), "fast": found(5.0)}
-    table = ta.resolution_table(parts)
+    table = resolution_table(parts)
     assert table.index.tolist() == ["slow", "fast", UNSTRATIFIED, STRATIFIED]
     by_cluster = np.stack([p.error_percent.mean("layout").values for p in parts.values()])
     normal = 1.96
@@ -35,12 +36,12 @@ def test_overall_interval_clusters_by_problem_and_replica():
 
 
 def test_one_problem_has_no_overall_row():
-    assert ta.resolution_table({"slow": found(0.5)}).index.tolist() == ["slow"]
+    assert resolution_table({"slow": found(0.5)}).index.tolist() == ["slow"]
 
 
 def test_problems_must_weigh_the_same():
     with pytest.raises(ta.InputError, match="same number of layouts and replicas"):
-        ta.resolution_table({"slow": found(0.5), "fast": found(5.0, replicas=30)})
+        resolution_table({"slow": found(0.5), "fast": found(5.0, replicas=30)})
 
 
 def test_intervals_keep_layouts_together():

@@ -29,7 +29,7 @@ def test_everything_that_is_known(run, inputs):
     assert inputs["residual"] is run.frozen
     assert inputs["data"] is run.dataset.values
     assert inputs["history"] is run.history
-    assert inputs["run_key"] == run.key
+    assert inputs["run"] == run.key
     assert inputs["notes"] == []
     assert inputs["resolution"].data.sizes["replica"] == 4
     blind = run.audit_inputs(truth=False, resolution=inputs["resolution"], progress=False)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
-from twoaxis.remedies.polish.polish import polish
+from twoaxis.remedies import polish
 from twoaxis.runs import train
 from twoaxis.runs.objective import run_objective
 from twoaxis.training.loop import boundary_sites

@@ -6,8 +6,7 @@ import pytest
 import twoaxis as ta
 from twoaxis.forward import get_solver
 from twoaxis.observations import layout, noise_scale
-from twoaxis.remedies.calibration import calibrate
-from twoaxis.remedies.simulated.simulated_audit import simulated_audit
+from twoaxis.remedies import calibrate, simulated_audit
 from twoaxis.runs.engines import InProcess, Result
 from twoaxis.runs.pipeline import FailedRun, Pipeline
 
@@ -108,20 +107,20 @@ def test_what_an_engine_could_not_finish_is_a_failure(tmp_path):
     with pytest.raises(ta.InputError, match="failures, the first: no power"):
         calibrate(
             broken, broken.forward, broken.parameters, broken.noise, candidates=3, replicas=2,
-            vectorized_forward=True,
+            vectorized=True,
         )  # fmt: skip
 
 
 def test_it_serves_calibration_and_simulated_audit(pipeline):
     found = calibrate(
         pipeline, pipeline.forward, pipeline.parameters, pipeline.noise, candidates=3, replicas=2,
-        interval=(0.005, 0.02), vectorized_forward=True, progress=False,
+        interval=(0.005, 0.02), vectorized=True, progress=False,
     )  # fmt: skip
     assert found.retrainings == 6
     assert found.failures == 0
     known = {"nu": replace(pipeline.parameters["nu"], delivered=0.012)}
     audited = simulated_audit(
-        pipeline, pipeline.forward, known, pipeline.noise, replicas=2, vectorized_forward=True,
+        pipeline, pipeline.forward, known, pipeline.noise, replicas=2, vectorized=True,
         progress=False,
     )  # fmt: skip
     scores = [ta.score(frozen, at="truth").displacement["nu"] for frozen in audited.frozen]

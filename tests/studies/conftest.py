@@ -12,10 +12,10 @@ HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;\u0007"
 BANDS = ("1_64", "65_256", "257_2000")
 
 
-def figure(key, published=0.9, verdict="agrees", initialisations=1, **changed):
-    """Return a figure whose initialisations lie a hundredth apart, from the published value on."""
-    values = [published + 0.01 * k for k in range(initialisations)]
-    several = initialisations > 1
+def figure(key, published=0.9, verdict="agrees", initializations=1, **changed):
+    """Return a figure whose initializations lie a hundredth apart, from the published value on."""
+    values = [published + 0.01 * k for k in range(initializations)]
+    several = initializations > 1
     return {
         "key": key,
         "label": f"the figure {key}",
@@ -58,7 +58,7 @@ def record(name, figures, tables=None, **changed):
         "command": f"twoaxis reproduce {name}",
         "device": "CPU",
         "versions": {"twoaxis": "0.1.0", "jax": "0.11.0"},
-        "initialisations": 1,
+        "initializations": 1,
         "trained": 12,
         "seconds": 412.0,
     }
@@ -68,7 +68,7 @@ def record(name, figures, tables=None, **changed):
         "claim": f"May show what {name} shows.",
         "notes": [f"A reading of {name}."],
         "scale": "full",
-        "initialisations": 1,
+        "initializations": 1,
         "fields": 12,
         "calls": [call],
         "figures": figures,
@@ -140,7 +140,7 @@ def fields(rng):
 
 @pytest.fixture(scope="session")
 def records():
-    """Six blocks: those of the paper's figures, and one that repeats its initialisations."""
+    """Six blocks: those of the paper's figures, and one that repeats its initializations."""
     rng = np.random.default_rng(0)
     places = [*PROBLEMS, "overall"]
     keys = [f"{s}_{p}_{b}" for s in ("development", "holdout") for p in PROBLEMS for b in BANDS]
@@ -176,12 +176,12 @@ def records():
         record(
             "repeated",
             [
-                bounded("one", 0.5, 0.4, 0.7, initialisations=6, headline=True),
+                bounded("one", 0.5, 0.4, 0.7, initializations=6, headline=True),
                 figure("two", 0.5, "differs", 6, reason="It is drawn by chance."),
                 figure("three", 0.5, "differs", 6, headline=True),
                 figure("four", 0.5, "not judged", 6),
             ],
-            initialisations=6,
+            initializations=6,
         ),
     ]
 
@@ -201,7 +201,7 @@ def made():
 
 def hostile():
     """A record whose every text wants to be more than text."""
-    own = bounded("a", 0.5, 0.4, 0.6, initialisations=6, headline=True)
+    own = bounded("a", 0.5, 0.4, 0.6, initializations=6, headline=True)
     own |= {key: HOSTILE for key, value in own.items() if isinstance(value, str)}
     own |= {"verdict": "differs", "printed_interval": ["0.1", "0.9"]}
     rows = [{HOSTILE: HOSTILE, "x": 1.0}]

@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twoaxis.studies.block import Resampling, labels
-from twoaxis.studies.scale import SMOKE
-from twoaxis.studies.verdict import (
-    centred,
+from twoaxis.studies.resampling import (
+    Resampling,
+    centered,
     correlation,
     correlation_within,
     count,
+    labels,
     mean_difference,
     same_direction,
 )
+from twoaxis.studies.scale import SMOKE
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=30)
@@ -23,10 +24,10 @@ GROUPS = np.repeat(["a", "b", "c"], 10)
 SAMPLE = Resampling(np.repeat(np.arange(15), 2), 1000, 1, SMOKE)
 
 
-def test_correlations_are_pearson_plain_and_centred():
+def test_correlations_are_pearson_plain_and_centered():
     assert correlation(SAMPLE, X, Y).value == pytest.approx(np.corrcoef(X, Y)[0, 1])
     x, y = (v - np.repeat([v[:10].mean(), v[10:20].mean(), v[20:].mean()], 10) for v in (X, Y))
-    np.testing.assert_allclose(centred(X, GROUPS), x)
+    np.testing.assert_allclose(centered(X, GROUPS), x)
     assert correlation_within(SAMPLE, X, Y, GROUPS).value == pytest.approx(np.corrcoef(x, y)[0, 1])
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from twoaxis.studies.block import labels
 from twoaxis.studies.blocks.calibration import (
     BLOCK,
     BY_PROBLEM,
@@ -25,9 +24,11 @@ from twoaxis.studies.blocks.calibration import (
     measure_calibration,
     width_percent,
 )
-from twoaxis.studies.fields import LAYOUTS, PROBLEMS, fresh_fields, matched_fits
+from twoaxis.studies.fields import LAYOUTS, PROBLEMS, fresh_fields
+from twoaxis.studies.matched import matched_fits
 from twoaxis.studies.published import published_figures
 from twoaxis.studies.readouts import ENDPOINTS
+from twoaxis.studies.resampling import labels
 from twoaxis.studies.scale import FULL, SMOKE, Scale
 
 PLAIN = CONSTRUCTIONS[1]
@@ -71,7 +72,7 @@ def looped_half_widths(cases: pd.DataFrame, how: Construction) -> list[float]:
         for other in cases.to_dict("records"):
             together = all(other[name] == case[name] for name in how.within)
             if together and other["replica"] % 2 != case["replica"] % 2:
-                scores.append(abs(other[how.centre]) / (other["sigma"] if how.relative else 1))
+                scores.append(abs(other[how.center]) / (other["sigma"] if how.relative else 1))
         rank = min(math.ceil((len(scores) + 1) * 9 / 10), len(scores))
         found.append(sorted(scores)[rank - 1] * (case["sigma"] if how.relative else 1))
     return found

@@ -216,7 +216,7 @@ def test_ten_fields_of_each_method_with_the_published_network():
     assert (settings.residual_points, settings.boundary_points) == (2048, 512)
 
 
-def test_other_boundary_weights_stand_in_a_table_of_the_first_initialisation_alone():
+def test_other_boundary_weights_stand_in_a_table_of_the_first_initialization_alone():
     (need,) = BLOCK.needs(FULL)
     assert {field.boundary_weight for field in need.fields} == {None, 10.0, 100.0}
     again = [BLOCK.repeat(field, 3) for field in need.fields]

@@ -122,11 +122,11 @@ def test_a_page_has_every_figure_with_interval_spread_place_and_verdict(written,
     assert found.row("the figure five")[2] == "2e-09 [−1.00, 1.00]{sup}b"
     for text in (
         "May show what repeated shows.",
-        "12 fields, 6 initialisations. 2 agree, 2 differ, 1 not judged.",
+        "12 fields, 6 initializations. 2 agree, 2 differ, 1 not judged.",
         "A reading of repeated.",
         "It is drawn by chance.\nNo reason is known.",
         "All figures are those of: Table A1. Our 95% intervals: a: one; b: cluster bootstrap.",
-        "twoaxis reproduce repeated: 12 fields trained, 1 initialisation, 6 min 52 s on CPU, "
+        "twoaxis reproduce repeated: 12 fields trained, 1 initialization, 6 min 52 s on CPU, "
         "with twoaxis 0.1.0, jax 0.11.0.",
     ):
         assert text in found.shown
@@ -178,8 +178,8 @@ def test_tables_are_linked(written):
 def test_times_are_those_of_first_calls_and_of_all(written, records):
     changed = copy.deepcopy(records[1:3])
     first = changed[0]["calls"][0]
-    changed[0]["calls"].append(first | {"initialisations": 10, "trained": 108, "seconds": 4000.0})
-    changed[1]["calls"][0]["initialisations"] = 10
+    changed[0]["calls"].append(first | {"initializations": 10, "trained": 108, "seconds": 4000.0})
+    changed[1]["calls"][0]["initializations"] = 10
     _, docs = written(changed)
     found = part(docs, "times")
     took = ["12", "6 min 52 s", "1", "120", "1 h 13 min"]

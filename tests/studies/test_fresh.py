@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from twoaxis.observations import fresh_dataset
-from twoaxis.resolution import resolve_problem
-from twoaxis.studies.fields import LAYOUTS, PROBLEMS, fresh_fields, matched_fits
+from twoaxis.resolution import resolve
+from twoaxis.studies.fields import LAYOUTS, PROBLEMS, fresh_fields
+from twoaxis.studies.matched import matched_fits
 from twoaxis.studies.scale import FULL, SMOKE
 
 
@@ -35,7 +36,7 @@ def test_matched_fits_are_those_of_the_fields_own_data(
     values = field.observations().values
     expected = fresh_dataset(problem, layout=layout, replica=replica).values
     np.testing.assert_array_equal(values, expected)
-    alone = resolve_problem(
+    alone = resolve(
         problem, layouts=[layout], replicas=1, data={layout: values}, validate=0, progress=False
     )
     fits = matched_fits(problem, SMOKE.fresh_replicas).estimate

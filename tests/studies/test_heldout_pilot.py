@@ -15,7 +15,8 @@ from twoaxis.studies.blocks.heldout_pilot import (
     prediction_profile,
     published_delivery,
 )
-from twoaxis.studies.fields import PROBLEMS, Field, gauss_newton_error
+from twoaxis.studies.fields import PROBLEMS, Field
+from twoaxis.studies.matched import gauss_newton_error
 from twoaxis.studies.published import published_figures
 from twoaxis.studies.readouts import PREDICTION, held_out
 from twoaxis.studies.scale import FULL, SMOKE

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from twoaxis.statistics import pearson, pearson_within
-from twoaxis.studies.blocks import adversarial
+from twoaxis.studies.blocks import interventions
 from twoaxis.studies.blocks.development import development_fields
 from twoaxis.studies.blocks.interventions import BLOCK
 from twoaxis.studies.published import published_figures
@@ -60,7 +60,7 @@ def test_only_correlations_and_percentages_are_resampled(measured):
     resampled = {key for key, figure in measured.figures.items() if figure.draws is not None}
     assert resampled == {
         "raw_r",
-        "centred_r",
+        "centered_r",
         "adversarial_patch",
         "adversarial_rank_64",
         "adversarial_full",
@@ -96,7 +96,7 @@ def points():
 @pytest.fixture(scope="module")
 def residuals(points):
     white = np.random.default_rng(4).standard_normal((150, 7))
-    return adversarial.without_patch_means(points, white)
+    return interventions.without_patch_means(points, white)
 
 
 def cells_of(points):
@@ -121,7 +121,7 @@ def test_residuals_have_no_mean_in_any_patch_and_are_not_zero(points, residuals)
 
 def test_white_residual_loses_nothing_but_its_patch_means(points):
     white = np.random.default_rng(5).standard_normal((150, 1))
-    moved = white - adversarial.without_patch_means(points, white)
+    moved = white - interventions.without_patch_means(points, white)
     for number in np.unique(cells_of(points)):
         own = cells_of(points) == number
         np.testing.assert_allclose(moved[own], white[own].mean(), rtol=1e-11)
@@ -132,7 +132,7 @@ def test_percentages_follow_from_the_dense_kernel(points, residuals):
     values, vectors = np.linalg.eigh(K)
     leading = (vectors[:, -64:] * values[-64:]) @ vectors[:, -64:].T
     pointwise = (residuals**2).mean(axis=0)
-    found = adversarial.percentages(points, residuals)
+    found = interventions.percentages(points, residuals)
     for name, matrix in (("full", K), ("rank_64", leading)):
         loss = 100 * np.einsum("ij,ik,kj->j", residuals, matrix, residuals) / pointwise
         np.testing.assert_allclose(found[name], loss / K.sum(), rtol=1e-9)
@@ -141,16 +141,16 @@ def test_percentages_follow_from_the_dense_kernel(points, residuals):
     assert (found["rank_64"] < found["full"]).all()
 
 
-def test_figures_are_means_under_the_sum_normalisation(measured):
-    seen = adversarial.adversarial_percentages(QUICK.residual_points)
-    assert len(seen) == adversarial.SETS * adversarial.RESIDUALS
+def test_figures_are_means_under_the_sum_normalization(measured):
+    seen = interventions.adversarial_percentages(QUICK.residual_points)
+    assert len(seen) == interventions.SETS * interventions.RESIDUALS
     assert measured.figures["adversarial_full"].value == pytest.approx(seen["full"].mean())
     assert measured.figures["adversarial_rank_64"].value == pytest.approx(seen["rank_64"].mean())
-    table = measured.tables["adversarial"].set_index(["view", "normalisation"])
+    table = measured.tables["adversarial"].set_index(["view", "normalization"])
     shown = table.loc[("Gaussian, full rank", "K / trace(K)"), "percent_of_pointwise_loss"]
     assert shown == pytest.approx(seen["full_by_trace"].mean())
 
 
 def test_sets_of_points_differ():
-    by_set = adversarial.adversarial_percentages(QUICK.residual_points).groupby("set")["full"]
-    assert by_set.mean().nunique() == adversarial.SETS
+    by_set = interventions.adversarial_percentages(QUICK.residual_points).groupby("set")["full"]
+    assert by_set.mean().nunique() == interventions.SETS

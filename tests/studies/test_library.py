@@ -14,7 +14,7 @@ from twoaxis.errors import DamageWarning, InputError
 from twoaxis.observations import fresh_dataset, published_dataset
 from twoaxis.studies.block import Need
 from twoaxis.studies.fields import Field, every_second
-from twoaxis.studies.library import Library, _read_table, of_initialisation, signed
+from twoaxis.studies.library import Library, _read_table, of_initialization, signed
 from twoaxis.studies.readouts import Readout
 from twoaxis.studies.scale import SMOKE
 
@@ -110,10 +110,10 @@ def test_more_fields_are_added_to_the_table(tmp_path, readout):
     assert len(rows) == 4
 
 
-def test_initialisations_are_told_apart(tmp_path, readout):
+def test_initializations_are_told_apart(tmp_path, readout):
     both = [FIELDS[0], FIELDS[0].starting_from(1)]
     rows = library(tmp_path).rows([Need(readout, both)])
-    one, other = (of_initialisation(rows, k)["counting"] for k in (0, 1))
+    one, other = (of_initialization(rows, k)["counting"] for k in (0, 1))
     assert len(one) == len(other) == 2
     assert one["nu"].iloc[0] != other["nu"].iloc[0]
 

@@ -53,7 +53,7 @@ def test_a_block_tells_everything(records, html):
         assert record["notes"][0] in text
         for call in record["calls"]:
             assert call["command"] in text
-    assert "12 fields trained for 1 initialisation, 6 min 52 s on CPU" in text
+    assert "12 fields trained for 1 initialization, 6 min 52 s on CPU" in text
     assert "twoaxis 0.1.0, jax 0.11.0" in text
     assert "No call trained anything for this block." in text
     row = cells(html, 'id="block-repeated-1"')
@@ -142,7 +142,7 @@ def test_hostile_texts_stay_texts(hostile_html):
 
 def test_a_strip_to_scale(made):
     # From .3 to .8: a quarter of the way is .425.
-    figure = made.figure("a", 0.8, initialisations=6)
+    figure = made.figure("a", 0.8, initializations=6)
     figure |= {"values": [0.3, 0.425, 0.55, 0.675, 0.8, 0.3], "interval": [0.425, 0.675]}
     strip = strip_of(figure)
     wide = 100 - 2 * MARGIN
@@ -152,14 +152,14 @@ def test_a_strip_to_scale(made):
     assert strip.published == pytest.approx(quarters[4], abs=0.01)
     assert strip.printed_band is None
     assert (strip.low, strip.high) == ("0.30", "0.80")
-    assert "6 initialisations from 0.3 to 0.8" in strip.alt
+    assert "6 initializations from 0.3 to 0.8" in strip.alt
 
 
 def test_a_strip_with_close_and_with_equal_values(made):
-    close = made.figure("a", 0.999994, initialisations=6)
+    close = made.figure("a", 0.999994, initializations=6)
     close["values"] = [0.999991 + 1e-6 * k for k in range(6)]
     assert strip_of(close).low == "0.9999910"
-    equal = made.figure("a", 72.0, initialisations=6) | {"values": [72.0] * 6}
+    equal = made.figure("a", 72.0, initializations=6) | {"values": [72.0] * 6}
     assert {x for x, _ in strip_of(equal).dots} == {50.0}
     assert strip_of(equal).low == ""
-    assert strip_of(made.figure("a", 0.5, initialisations=4)) is None
+    assert strip_of(made.figure("a", 0.5, initializations=4)) is None

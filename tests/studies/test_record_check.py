@@ -6,7 +6,7 @@ import json
 import pytest
 
 from twoaxis.errors import InputError
-from twoaxis.studies.library import _read_table
+from twoaxis.studies.library import _read_table, signed
 from twoaxis.studies.record import FORMAT, load_record, save_record
 
 
@@ -53,6 +53,6 @@ def test_a_record_nested_too_deeply_is_refused(tmp_path):
 
 def test_a_table_with_a_column_twice_is_refused(tmp_path):
     path = tmp_path / "table.csv"
-    path.write_text("key,a,a\nx,1,2\n")
+    path.write_text(signed("key,a,a\nx,1,2\n", 1))
     with pytest.raises(InputError, match="same name"):
         _read_table(path)

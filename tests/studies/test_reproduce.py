@@ -30,7 +30,7 @@ def _tiny():
 def made(tmp_path_factory, _tiny):
     out = tmp_path_factory.mktemp("study")
     return reproduce(
-        BLOCK, scale="smoke", initialisations=2, device="cpu", out=out, progress=False, command="me"
+        BLOCK, scale="smoke", initializations=2, device="cpu", out=out, progress=False, command="me"
     )
 
 
@@ -38,7 +38,7 @@ def test_everything_is_written(made):
     where = made.directory
     record = json.loads((where / "blocks" / f"{BLOCK}.json").read_text())
     assert record == made.records[0]
-    assert record["initialisations"] == 2
+    assert record["initializations"] == 2
     (call,) = record["calls"]
     assert (call["command"], call["device"], call["trained"]) == ("me", "CPU", 12)
     assert call["seconds"] > 0
@@ -61,7 +61,7 @@ def test_a_second_call_trains_nothing_and_gives_the_same_record(made, monkeypatc
         "twoaxis.studies.library.train_specs", lambda *_, **__: pytest.fail("trained again")
     )
     again = reproduce(
-        BLOCK, scale="smoke", initialisations=2, device="cpu", out=made.directory, progress=False
+        BLOCK, scale="smoke", initializations=2, device="cpu", out=made.directory, progress=False
     )
     assert again.records == made.records
 
@@ -74,7 +74,7 @@ def test_tables_can_be_made_from_the_readouts_alone(made, tmp_path, monkeypatch)
         "twoaxis.studies.library.train_specs", lambda *_, **__: pytest.fail("trained again")
     )
     again = reproduce(
-        BLOCK, scale="smoke", initialisations=2, device="cpu", out=tmp_path, progress=False
+        BLOCK, scale="smoke", initializations=2, device="cpu", out=tmp_path, progress=False
     )
     (one,), (other,) = made.records, again.records
     assert one["figures"] == other["figures"]
@@ -104,8 +104,8 @@ def test_a_directory_of_another_scale_is_refused(made):
         ("developmnt", {}, 'did you mean "development"'),
         ([], {}, "at least one block"),
         (BLOCK, {"scale": "large"}, "scale among full, smoke"),
-        (BLOCK, {"initialisations": 0}, "at least one initialisation"),
-        (BLOCK, {"initialisations": 1.5}, "at least one initialisation"),
+        (BLOCK, {"initializations": 0}, "at least one initialization"),
+        (BLOCK, {"initializations": 1.5}, "at least one initialization"),
         (BLOCK, {"device": "tpu"}, "auto"),
     ],
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from twoaxis.observations import RECOVERABILITY_SEED
-from twoaxis.resolution import resolution_table, resolve_problem
+from twoaxis.resolution import resolution_table, resolve
 from twoaxis.resolution.benchmarks import STRATIFIED, UNSTRATIFIED
 from twoaxis.studies.block import Measured
 from twoaxis.studies.blocks import resolution as block
@@ -68,12 +68,12 @@ def test_errors_are_those_of_the_matched_fits(resolved: block.Resolved, measured
 
 
 def test_the_noise_is_that_of_the_published_base_seed(resolved: block.Resolved) -> None:
-    alone = resolve_problem(
+    alone = resolve(
         "allen-cahn",
         layouts=[10],
         replicas=4,
         seed=RECOVERABILITY_SEED,
-        fit_solver="coarse",
+        fit_forward="coarse",
         validate=0,
         progress=False,
     )
@@ -130,7 +130,7 @@ def test_the_coarse_solver_fits_the_same_data(resolved: block.Resolved, measured
     assert measured.figures["coarse_coverage_burgers"].value == pytest.approx(covered)
 
 
-def test_the_bank_is_compared_with_direct_optimisation(
+def test_the_bank_is_compared_with_direct_optimization(
     resolved: block.Resolved, measured: Measured
 ) -> None:
     checks = [found.data.attrs["bank_check_percent"] for found in resolved.matched.values()]

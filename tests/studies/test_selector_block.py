@@ -17,7 +17,7 @@ from twoaxis.views import Gaussian
 PUBLISHED = {figure.key: figure for figure in published_figures("selector")}
 
 
-def test_retained_share_at_both_centres():
+def test_retained_share_at_both_centers():
     points = np.random.default_rng(1).random((150, 2))
     unit = (points - points.min(axis=0)) / np.ptp(points, axis=0)
     K = np.exp(-((unit[:, None] - unit) ** 2).sum(axis=-1) * 6 * 64 / 2)
@@ -28,9 +28,9 @@ def test_retained_share_at_both_centres():
     frozen = FrozenResidual(lambda nu: nu * first + nu**3 * second, parameters, points)
     (row,) = SELECTED.read(SimpleNamespace(frozen=frozen, view=Gaussian(rank=10)), SMOKE)
     assert row["rank"] == 10
-    for centre, nu in (("truth", 2.0), ("delivered", 3.0)):
+    for center, nu in (("truth", 2.0), ("delivered", 3.0)):
         share = kept * nu**2 / (kept * nu**2 + lost * 9 * nu**6)
-        assert row[f"retained_at_{centre}"] == pytest.approx(share, rel=1e-4)
+        assert row[f"retained_at_{center}"] == pytest.approx(share, rel=1e-4)
 
 
 def printed_rows():

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.image import imread
 
 from twoaxis.studies import figures
-from twoaxis.studies.figures import house_style
+from twoaxis.studies.figures.panels import house_style
 
 
 def drawn(panel):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from twoaxis.studies.block import Figure
 from twoaxis.studies.published import Published
+from twoaxis.studies.resampling import Figure
 from twoaxis.studies.verdict import Verdict, judge
 
 
@@ -36,14 +36,14 @@ def test_a_value_or_interval_must_overlap_ours(interval, ours, wanted):
     assert judge(published(interval=interval), [Figure(0.975, ours)]).verdict is wanted
 
 
-def test_bootstrap_draws_of_all_initialisations_are_pooled():
+def test_bootstrap_draws_of_all_initializations_are_pooled():
     outcome = judge(published(), [Figure(0.5, draws(0.4, 0.6)), Figure(0.9, draws(0.8, 1.0))])
     pooled = np.concatenate([draws(0.4, 0.6), draws(0.8, 1.0)])
     assert outcome.interval == pytest.approx(tuple(np.quantile(pooled, [0.025, 0.975])))
     assert outcome.ours == 0.5
 
 
-def test_without_draws_the_interval_is_for_one_more_initialisation():
+def test_without_draws_the_interval_is_for_one_more_initialization():
     values = np.array([10.0, 12.0, 9.0, 11.0, 13.0])
     outcome = judge(published("30.00", kind="positive"), [Figure(v) for v in values])
     low, high = stats.t.interval(

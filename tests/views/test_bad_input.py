@@ -1,4 +1,4 @@
-"""Every bad input ends in a sentence that says what was wanted, what came and what to do."""
+"""Every bad input ends in an error that says what was expected, what came and how to fix it."""
 
 import numpy as np
 import pytest
@@ -20,11 +20,11 @@ def says(*words):
 BUILD = {
     "no cells": (lambda: Patch(cells=0), says("at least 1", "cells=0", "cells=8")),
     "negative cells": (lambda: Patch(cells=(8, -1)), says("at least 1", r"\(8, -1\)")),
-    "fractional cells": (lambda: Patch(cells=2.5), says("whole number", "2.5")),
-    "boolean cells": (lambda: Patch(cells=True), says("whole number", "True")),
-    "empty cells": (lambda: Patch(cells=()), says("whole number", r"cells=\(\)")),
-    "words as cells": (lambda: Patch(cells="many"), says("whole number", "many")),
-    "too many cells": (lambda: Patch(cells=10**30), says("whole number", "cells=10")),
+    "fractional cells": (lambda: Patch(cells=2.5), says("integer", "2.5")),
+    "boolean cells": (lambda: Patch(cells=True), says("integer", "True")),
+    "empty cells": (lambda: Patch(cells=()), says("integer", r"cells=\(\)")),
+    "words as cells": (lambda: Patch(cells="many"), says("integer", "many")),
+    "too many cells": (lambda: Patch(cells=10**30), says("integer", "cells=10")),
     "zero bandwidth": (
         lambda: Gaussian(bandwidth=0.0),
         says("bandwidth from", "bandwidth=0.0", r"Pointwise\(\)"),

@@ -1,4 +1,8 @@
-"""The command line: parse, call the library, print. One command a file."""
+"""The command line: parse, call the library, print. One command per file.
+
+Nothing here imports the rest of the library before a command needs it: ``twoaxis --help`` loads
+neither NumPy's relatives nor a plotting or training library.
+"""
 
 from __future__ import annotations
 

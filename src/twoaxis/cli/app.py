@@ -1,18 +1,12 @@
-"""The application: what all commands share, and what becomes of an error.
+"""The application: consoles, errors and exit codes.
 
-Exit codes: 0, done; 1, the work failed, or what is stored is damaged; 2, the input cannot be
+Exit codes: 0, success; 1, the work failed or stored data are damaged; 2, the input cannot be
 used; 130, interrupted.
-
-Whole numbers as people write them on a command line.
-
-Text from files on its way to a terminal.
-
-Results that leave the program: JSON, and the line that says where a file went.
 """
 
 from __future__ import annotations
 
-import json
+import codecs
 import sys
 import warnings
 from collections.abc import Iterator
@@ -23,48 +17,10 @@ from typing import Annotated, Any, TextIO
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 import twoaxis
-from twoaxis.errors import InputError, LibraryWarning, WorkerError
-from twoaxis.files import write_whole
 from twoaxis.text import visible
-
-MOST = 100_000
-
-
-def parse_numbers(text: str, option: str, most: int = MOST) -> list[int]:
-    """Read ``8-11`` and ``8,9,12-14`` as a list of numbers.
-
-    >>> parse_numbers("8-10,12", "--layouts")
-    [8, 9, 10, 12]
-    """
-    advice = f"write {option} 8-11 or {option} 8,9,10"
-    numbers: list[int] = []
-    try:
-        for part in text.split(","):
-            first, dash, last = part.strip().partition("-")
-            several = range(int(first), int(last if dash else first) + 1)
-            if len(several) + len(numbers) > most:
-                raise InputError(f"at most {most} numbers with {option}", repr(text), advice)
-            numbers.extend(several)
-    except InputError:
-        raise
-    except (ValueError, OverflowError):
-        numbers = []
-    if not numbers:
-        raise InputError(
-            f"whole numbers and ranges with {option}, each range upwards", repr(text), advice
-        )
-    return numbers
-
-
-def shown(text: Any, *, most: int | None = None, lines: bool = False) -> str:
-    """Return a text that is printed as it is: neither markup, nor a command to the terminal.
-
-    See `twoaxis.text.visible` for the options.
-    """
-    return escape(visible(text, most=most, lines=lines))
-
 
 INTERRUPTED = 130
 
@@ -72,39 +28,52 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # joins the lines of a paragraph, and leaves brackets alone
     help="Why did my inverse PINN return the wrong parameter? A two-axis diagnosis.",
 )
-# A colon is a colon: what files say must not turn into pictures.
+# A colon is a colon: names in files must not turn into emoji.
 out = Console(emoji=False)
 err = Console(stderr=True, emoji=False)
 
 
 def main() -> None:
-    """Run the command line, and turn what may go wrong into a sentence and an exit code."""
+    """Run the command line; turn errors into one line and an exit code."""
+    _print_everywhere()
     try:
-        with _plain_warnings():
+        with _short_warnings():
             code = app(standalone_mode=False) or 0
-    except (InputError, WorkerError) as error:
-        said = shown(error, lines=isinstance(error, WorkerError))  # which may quote a worker
-        err.print(f"[bold red]error:[/] {said}", soft_wrap=True, highlight=False)
-        sys.exit(2 if isinstance(error, InputError) else 1)
     except (KeyboardInterrupt, typer.Abort):
         _interrupted()
     except Exception as error:
-        # The parser's own errors know how to show themselves; anything else is a defect.
-        if not (hasattr(error, "show") and hasattr(error, "exit_code")):
-            raise
-        error.show()
-        sys.exit(error.exit_code)
-
+        sys.exit(_explained(error))
     if code == INTERRUPTED:  # the parser turns an interrupt into an exit code of its own
         _interrupted()
     sys.exit(code)
 
 
+def _explained(error: Exception) -> int:
+    """Print what went wrong, and return the exit code; a defect keeps its traceback."""
+    # The parser's own errors know how to show themselves.
+    if hasattr(error, "show") and hasattr(error, "exit_code"):
+        error.show()
+        return int(error.exit_code)
+    from twoaxis.errors import InputError, WorkerError
+
+    if not isinstance(error, (InputError, WorkerError)):
+        raise error
+    message = shown(error, lines=isinstance(error, WorkerError))  # which may quote a worker
+    err.print(f"[bold red]error:[/] {message}", soft_wrap=True, highlight=False)
+    return 2 if isinstance(error, InputError) else 1
+
+
+def _interrupted() -> None:
+    err.print("interrupted; no file was left half written")
+    sys.exit(INTERRUPTED)
+
+
 @contextmanager
-def _plain_warnings() -> Iterator[None]:
-    """Print doubts of the library's own as one line; others come with their place in the code."""
+def _short_warnings() -> Iterator[None]:
+    """Print warnings of this library as one line; others keep their place in the code."""
     with warnings.catch_warnings():
         with_place = warnings.showwarning
 
@@ -116,6 +85,8 @@ def _plain_warnings() -> Iterator[None]:
             file: TextIO | None = None,
             line: str | None = None,
         ) -> None:
+            from twoaxis.errors import LibraryWarning
+
             if not issubclass(category, LibraryWarning):
                 with_place(message, category, filename, lineno, file, line)
                 return
@@ -125,13 +96,62 @@ def _plain_warnings() -> Iterator[None]:
         yield
 
 
-def _interrupted() -> None:
-    err.print("interrupted; no file was left half written")
-    sys.exit(INTERRUPTED)
+# ------------------------------------------------------------------ text on a terminal
+
+# What a terminal without Unicode shows in place of the typographic characters in our texts.
+ASCII = {"\N{MINUS SIGN}": "-", "\N{EN DASH}": "-", "\xa0": " ", "\N{HORIZONTAL ELLIPSIS}": "..."}
+ENCODING_ERRORS = "twoaxis.ascii"
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_everywhere() -> None:
+    """Make printing safe on terminals whose encoding lacks some of our characters."""
+    codecs.register_error(ENCODING_ERRORS, _ascii)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=ENCODING_ERRORS)
+
+
+def _ascii(error: UnicodeError) -> tuple[str, int]:
+    """Return characters that cannot be encoded as ASCII: a minus sign stays a minus sign."""
+    assert isinstance(error, UnicodeEncodeError)
+    missing = error.object[error.start : error.end]
+    text = "".join(ASCII.get(c, c) for c in missing)
+    return text.encode("ascii", "backslashreplace").decode(), error.end
+
+
+def shown(text: Any, *, most: int | None = None, lines: bool = False) -> str:
+    """Return a text that is printed as it is: neither markup, nor a command to the terminal.
+
+    See `twoaxis.text.visible` for the options.
+    """
+    return escape(visible(text, most=most, lines=lines))
+
+
+def print_result(result: Any, title: str = "") -> None:
+    """Print a result as its ``repr`` shows it, below a title."""
+    if title:
+        out.print(f"\n[bold]{shown(title)}[/]", highlight=False)
+    out.print(Text(visible(result, lines=True)), soft_wrap=True)
+
+
+def print_written(*paths: str | Path) -> None:
+    """Print where files went, to standard error."""
+    for path in paths:
+        name = relative(path)
+        err.print(f"wrote {visible(name)}", highlight=False, markup=False, soft_wrap=True)
+
+
+def relative(path: str | Path) -> Path:
+    """Return a path relative to the working directory, where it lies below it."""
+    here, path = Path.cwd(), Path(path)
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+# ------------------------------------------------------------------ options of no command
+
+
+def _version(asked: bool) -> None:
+    if asked:
         typer.echo(f"twoaxis {twoaxis.__version__}")
         raise typer.Exit
 
@@ -143,22 +163,3 @@ def _common(
     ] = False,
 ) -> None:
     """Why did my inverse PINN return the wrong parameter? A two-axis diagnosis."""
-
-
-JSON_HELP = "Write the numbers as JSON to this file; - is standard output, and then nothing else."
-Json = Annotated[str | None, typer.Option("--json", metavar="FILE|-", help=JSON_HELP)]
-
-
-def write_json(target: str, content: dict[str, Any]) -> None:
-    """Write JSON to a file, or to standard output for ``-``."""
-    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-    if target == "-":
-        sys.stdout.write(text)
-    else:
-        write_whole(target, lambda path: path.write_text(text))
-        say_written(target)
-
-
-def say_written(path: str | Path) -> None:
-    """Say where a file went, on the error stream."""
-    err.print(f"wrote {visible(path)}", highlight=False, markup=False, soft_wrap=True)

@@ -10,15 +10,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from twoaxis.cli.app import app, out, say_written, shown
-from twoaxis.cli.train import Device
-from twoaxis.diagnosis import Audit, load_audit
-from twoaxis.diagnosis.actions import Action
-from twoaxis.errors import InputError
-from twoaxis.files import ensure_writable
+from twoaxis.cli.app import app, out, print_written, shown
+from twoaxis.cli.options import PAGES, Device, DeviceName, check_suffix, check_writable
 from twoaxis.text import quantity, visible
 
 if TYPE_CHECKING:
+    from twoaxis.diagnosis import Audit
+    from twoaxis.diagnosis.actions import Action
     from twoaxis.runs import Run
 
 
@@ -32,17 +30,19 @@ def remedy(
     ],
     run_directory: Annotated[
         Path | None,
-        typer.Option("--run", metavar="DIR", help="Where its run is.  [default: runs/ beside it]"),
+        typer.Option(
+            "--run", metavar="DIR", help="Directory of its run.  [default: runs/ beside the audit]"
+        ),
     ] = None,
     sites: Annotated[
         int | None,
-        typer.Option(help="Observations to place.  [default: as many as there are]", min=1),
+        typer.Option(help="Number of observations to place.  [default: as many as now]", min=1),
     ] = None,
     simulate: Annotated[
         int,
         typer.Option(
-            help="Retrain on so many simulated datasets: the simulated audit. It takes as long "
-            "as so many trainings.",
+            help="Number of simulated datasets to retrain on (the simulated audit). Each takes as "
+            "long as one training.",
             min=0,
         ),
     ] = 0,
@@ -50,44 +50,46 @@ def remedy(
         bool,
         typer.Option(
             "--retrain",
-            help="Train again under the best of the other views, as often and once on the real "
+            help="Train under the best other view, on the simulated datasets and once on the real "
             "data; needs --simulate.",
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of all simulated noise.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all simulated noise.", min=0)] = 0,
     target: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE.html", help="The page.  [default: that of the audit]"),
+        typer.Option(
+            "--out", metavar="FILE.html", help="The page.  [default: the page of the audit]"
+        ),
     ] = None,
-    device: Annotated[Device, typer.Option(help="auto takes a GPU if there is one.")] = Device.auto,
+    device: Device = DeviceName.auto,
 ) -> None:
-    """Compute what to do about an audit, print it and put it into the page.
+    """Compute what to do about an audit, and add it to the page.
 
     Improve observations: sites are suggested and verified. Strengthen residual evidence: regions
     are left out one by one, and with --simulate other views are ranked. Inspect delivery: the
-    training is finished to second order. All of that needs the run of a built-in problem; of an
-    audit of your own, what it says by itself is printed, with the calls for the rest.
+    training is finished with a second-order method. All of this needs the run of a built-in
+    problem. For an audit of your own model, the actions of the audit are printed with the Python
+    calls for the rest.
 
     Example: twoaxis remedy audit-burgers
     """
+    from twoaxis.errors import InputError
+    from twoaxis.result import load
+
     file = audit / "audit.nc" if audit.is_dir() else audit
-    page = file.with_suffix(".html") if target is None else target
-    if page.suffix.lower() not in (".html", ".htm"):
-        raise InputError("a page named .html", repr(str(page)), "change the file name")
+    page = check_suffix(target or file.with_suffix(".html"), PAGES, "page")
     kept = file if target is None else target.with_suffix(".nc")
-    found = load_audit(file)
-    ensure_writable(page)
-    ensure_writable(kept)
+    found = load(file)
+    check_writable(page, kept)
     run = _run_of(found, run_directory, file.parent / "runs")
     if run is not None:
-        # Not at the top: an audit of one's own needs no engine.
-        from twoaxis.runs.remedies import remedy_run
+        from twoaxis.remedies import remedy as compute
 
         store = None if not simulate else file.parent / "simulated"
-        found = remedy_run(
-            run,
+        found = compute(
             found,
-            sites=sites,
+            run=run,
+            count=sites,
             simulate=simulate,
             retrain=retrain,
             seed=seed,
@@ -100,15 +102,16 @@ def remedy(
             f"none in {str(run_directory or file.parent / 'runs')!r}",
             "name its directory with --run, or use twoaxis.suggest_sites and simulated_audit",
         )
-    _print(found)
-    found.to_netcdf(kept)
+    found.save(kept)
     found.to_html(page)
-    say_written(kept)
-    say_written(page)
+    _print(found)
+    print_written(kept, page)
 
 
 def _run_of(found: Audit, given: Path | None, beside: Path) -> Run | None:
     """Return the run that was audited, or None where there is none to be found."""
+    from twoaxis.errors import InputError
+
     where = beside if given is None else given
     if given is None and not beside.is_dir():
         return None
@@ -140,7 +143,7 @@ def _print(found: Audit) -> None:
         if action.call:
             out.print(Text(visible(action.call), style="dim"), soft_wrap=True)
     if not found.actions:
-        out.print("Nothing needs a remedy at the declared tolerances.")
+        out.print("No remedy is needed at the declared tolerances.")
 
 
 def _table(action: Action) -> Table:

@@ -12,15 +12,13 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Table
 
-import twoaxis
-from twoaxis.cli.app import app, err, out, shown
-from twoaxis.cli.train import Device
-from twoaxis.errors import InputError
+from twoaxis.cli.app import app, err, out, relative, shown
+from twoaxis.cli.options import Device, DeviceName
 
 if TYPE_CHECKING:
     from twoaxis.studies.reproduce import Reproduction
 
-COLOURS = {"exact": "green", "agrees": "cyan", "differs": "yellow", "not judged": "dim"}
+COLORS = {"exact": "green", "agrees": "cyan", "differs": "yellow", "not judged": "dim"}
 
 
 class ScaleName(StrEnum):
@@ -36,29 +34,35 @@ def reproduce(
         list[str] | None, typer.Argument(metavar="BLOCK...", help="Names of blocks, see --list.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All blocks of the study.")] = False,
-    names: Annotated[bool, typer.Option("--list", help="Name the blocks, and stop.")] = False,
+    names: Annotated[bool, typer.Option("--list", help="List the blocks and exit.")] = False,
     scale: Annotated[
-        ScaleName, typer.Option(help="smoke runs every part in minutes, and judges nothing.")
+        ScaleName, typer.Option(help="smoke runs every part in minutes and compares nothing.")
     ] = ScaleName.full,
-    initialisations: Annotated[
-        int, typer.Option(help="How often every field is trained, from other networks and sites.")
+    initializations: Annotated[
+        int,
+        typer.Option(help="Trainings per field, each with new weights and residual points."),
     ] = 1,
-    device: Annotated[Device, typer.Option(help="auto takes a GPU if there is one.")] = Device.auto,
+    device: Device = DeviceName.auto,
     directory: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", help="Where it goes.  [default: reproduction, or -smoke]"
+            "--out",
+            metavar="DIR",
+            help="Directory for everything.  [default: reproduction, or reproduction-smoke]",
         ),
     ] = None,
 ) -> None:
     """Reproduce blocks of the study, or all of it.
 
-    Trained fields and what was read out of them stay in DIR: blocks share them, nothing is
-    trained twice, and an interrupted call goes on when it is repeated.
+    Trained fields and the numbers read from them stay in DIR: blocks share them, nothing is
+    trained twice, and an interrupted command continues when it is repeated.
 
     Example: twoaxis reproduce development holdout --out reproduction/
     """
-    run = twoaxis.reproduce  # says which extra to install, where one is missing
+    import twoaxis
+    from twoaxis.errors import InputError
+
+    run = twoaxis.reproduce  # names the extra to install, where one is missing
     if names:
         _print_blocks()
         return
@@ -66,19 +70,19 @@ def reproduce(
         raise InputError(
             "names of blocks, or --all",
             "both" if every else "neither",
-            "see twoaxis reproduce --list",
+            "list the names with twoaxis reproduce --list",
         )
     try:
         found = run(
             None if every else blocks,
             scale=scale.value,
-            initialisations=initialisations,
+            initializations=initializations,
             device=device.value,
             out=directory,
             command=shlex.join(["twoaxis", *sys.argv[1:]]),
         )
     except KeyboardInterrupt:
-        err.print("stopped; the same command goes on where it stopped", highlight=False)
+        err.print("stopped; repeat the command to continue", highlight=False)
         raise
     _print_outcome(found)
 
@@ -99,29 +103,26 @@ def _print_blocks() -> None:
 
 
 def _print_outcome(found: Reproduction) -> None:
-    """Print the headline figures and what differs, and how many figures came out which way."""
+    """Print how many figures have which verdict, and the main figures beside the published."""
     table = Table(box=SIMPLE, padding=(0, 1))
-    for heading in ("block", *COLOURS, "seconds"):
+    for heading in ("block", *COLORS, "seconds"):
         table.add_column(heading, justify="left" if heading == "block" else "right")
     for record in found.records:
         verdicts = [figure["verdict"] for figure in record["figures"]]
-        counts = [str(verdicts.count(word) or "") for word in COLOURS]
+        counts = [str(verdicts.count(word) or "") for word in COLORS]
         table.add_row(shown(record["name"]), *counts, f"{found.seconds[record['name']]:.1f}")
     out.print(table)
     for record in found.records:
         for figure in record["figures"]:
             if figure["headline"] and figure["verdict"] != "not judged":
-                colour = COLOURS[figure["verdict"]]
+                color = COLORS[figure["verdict"]]
                 out.print(
-                    f"  [{colour}]{figure['verdict']:8}[/] {shown(record['name'])}: "
+                    f"  [{color}]{figure['verdict']:8}[/] {shown(record['name'])}: "
                     f"{shown(figure['label'])}: ours {shown(figure['ours_text'])}, "
                     f"published {shown(figure['printed'])}",
                     highlight=False,
                     soft_wrap=True,
                 )
     if any(record["scale"] == "smoke" for record in found.records):
-        out.print("  smoke scale: every part ran, and nothing is judged", highlight=False)
-    page = found.page
-    if page.is_relative_to(Path.cwd()):
-        page = page.relative_to(Path.cwd())
-    out.print(f"  page: {shown(page)}", highlight=False, soft_wrap=True)
+        out.print("  smoke scale: every part ran; nothing was compared", highlight=False)
+    out.print(f"  page: {shown(relative(found.page))}", highlight=False, soft_wrap=True)

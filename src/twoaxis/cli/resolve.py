@@ -4,28 +4,34 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import pandas as pd
 import typer
 from rich.box import SIMPLE
 from rich.table import Table
 
-import twoaxis
-from twoaxis.cli.app import Json, app, out, parse_numbers, say_written, shown, write_json
-from twoaxis.errors import InputError
-from twoaxis.files import ensure_writable, write_whole
-from twoaxis.observations import RECOVERABILITY_SEED
-from twoaxis.problems import PROBLEMS, SCALAR_BENCHMARKS, get_problem
-from twoaxis.resolution import Resolution, benchmark_draws, resolution_table, resolve_problem
-from twoaxis.resolution.benchmarks import STRATIFIED, UNSTRATIFIED
+from twoaxis.cli.app import app, out, print_written, shown
+from twoaxis.cli.options import (
+    FIGURES,
+    PROBLEM_NAMES,
+    Json,
+    check_suffix,
+    check_writable,
+    parse_numbers,
+    write_json,
+)
+from twoaxis.text import sentence
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from twoaxis.resolution import Resolution
 
 MOST_LAYOUTS = 1000
 
 
 class FitSolver(StrEnum):
-    """Which solver the fit uses; the data always come from the fine one."""
+    """The solver of the fit; the data always come from the fine one."""
 
     fine = "fine"
     coarse = "coarse"
@@ -36,15 +42,18 @@ def resolve(
     problems: Annotated[
         list[str],
         typer.Argument(
-            metavar="PROBLEM...", help=f"One or more of {', '.join(PROBLEMS)}; or all (scalar)."
+            metavar="PROBLEM...",
+            help=f"One or more of {', '.join(PROBLEM_NAMES)}; all is the three with one parameter.",
         ),
     ],
     layouts: Annotated[
         str | None,
         typer.Option(help="Layout seeds, as 8-11 or 8,9.  [default: the published four]"),
     ] = None,
-    replicas: Annotated[int, typer.Option(help="Noise replicas for each layout.")] = 200,
-    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = RECOVERABILITY_SEED,
+    replicas: Annotated[int, typer.Option(help="Noise replicas per layout.")] = 200,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the noise.  [default: the published seed]")
+    ] = None,
     fit_solver: Annotated[
         FitSolver, typer.Option(help="Solver of the fit; the data come from the fine one.")
     ] = FitSolver.fine,
@@ -58,62 +67,69 @@ def resolve(
 ) -> None:
     """Axis 1: how well can these observations resolve the parameter?
 
-    Noisy datasets are simulated at the truth and refitted with the matched forward solver.
+    Noisy datasets are simulated at the true parameter and fitted with the same forward solver.
 
     Example: twoaxis resolve burgers --layouts 8-11 --replicas 200 --out burgers.nc
     """
+    import twoaxis
+
     names = _problem_names(problems)
     seeds = None if layouts is None else parse_numbers(layouts, "--layouts", MOST_LAYOUTS)
     _check_outputs(json_file, out_file, figure, len(names))
     found = {
-        name: resolve_problem(
-            name, layouts=seeds, replicas=replicas, seed=seed, fit_solver=fit_solver.value
+        name: twoaxis.resolve(
+            name,
+            layouts=seeds,
+            replicas=replicas,
+            seed=seed,
+            fit_forward=fit_solver.value,
         )
         for name in names
     }
     # The overall row weighs the problems equally, which needs one parameter in each.
     scalar = all(len(resolution.parameters) == 1 for resolution in found.values())
-    overall = resolution_table(found) if len(found) > 1 and scalar else None
+    overall = twoaxis.resolution_table(found) if len(found) > 1 and scalar else None
+    if out_file is not None:
+        print_written(found[names[0]].save(out_file))
+    if figure is not None:
+        print_written(_draw(found[names[0]], figure))
+    if json_file is not None:
+        write_json(json_file, _as_json(found, overall))
     if json_file != "-":
         for name, resolution in found.items():
             _print_resolution(name, resolution, fit_solver)
         if overall is not None:
-            _print_rows("All problems, balanced", overall)
-    if json_file is not None:
-        write_json(json_file, _as_json(found, overall))
-    for path, write in (
-        (out_file, lambda p: next(iter(found.values())).to_netcdf(p)),
-        (figure, lambda p: _draw(next(iter(found.values())), p)),
-    ):
-        if path is not None:
-            write(path)
-            say_written(path)
+            _print_rows("All problems, equally weighted", overall)
 
 
 @app.command("benchmark-draws")
 def benchmark_draws_command(json_file: Json = None) -> None:
-    """Matched estimates of the study's twelve benchmark draws.
+    """Fit the twelve benchmark datasets of the study with the matched solver.
 
     Example: twoaxis benchmark-draws --json -
     """
-    _check_outputs(json_file)
+    from twoaxis.resolution import benchmark_draws
+
+    check_writable(json_file)
     table = benchmark_draws()
     mean = float(table["error_percent"].mean())
+    if json_file is not None:
+        draws = table.to_dict(orient="records")
+        write_json(json_file, {"draws": draws, "mean_error_percent": mean})
     if json_file != "-":
-        lines = Table(title="Matched estimates of the benchmark draws", box=SIMPLE, padding=0)
+        lines = Table(title="Matched estimates of the benchmark datasets", box=SIMPLE, padding=0)
         for column in table.columns:
             lines.add_column(shown(column.replace("_", " ")))
         for draw in table.itertuples(index=False):
             lines.add_row(*(f"{v:.6g}" if isinstance(v, float) else shown(v) for v in draw))
         out.print(lines)
-        out.print(f"  mean error {mean:.3f} percent", highlight=False)
-    if json_file is not None:
-        draws = table.to_dict(orient="records")
-        write_json(json_file, {"draws": draws, "mean_error_percent": mean})
+        out.print(f"  mean error {mean:.3f}%", highlight=False)
 
 
 def _problem_names(problems: list[str]) -> list[str]:
-    """Resolve names, and ``all`` into the scalar benchmarks, each once and in order."""
+    """Return names, with ``all`` as the scalar benchmarks, each once and in order."""
+    from twoaxis.problems import SCALAR_BENCHMARKS, get_problem
+
     names: list[str] = []
     for problem in problems:
         everything = problem.strip().lower() == "all"
@@ -122,35 +138,31 @@ def _problem_names(problems: list[str]) -> list[str]:
 
 
 def _check_outputs(
-    json_file: str | None,
-    out_file: Path | None = None,
-    figure: Path | None = None,
-    problems: int = 1,
+    json_file: str | None, out_file: Path | None, figure: Path | None, problems: int
 ) -> None:
     """Find out before the work starts whether its results can be written."""
-    paths = [p for p in (None if json_file == "-" else json_file, out_file, figure) if p]
-    targets = [ensure_writable(path) for path in paths]
-    if len(set(targets)) < len(targets):
-        raise InputError(
-            "a file of its own for each output", f"{targets[0]} twice", "choose different names"
-        )
-    if out_file is not None and str(out_file) == "-":
-        raise InputError("a file name with --out", "-", "netCDF cannot go to standard output")
+    from twoaxis.errors import InputError
+
     for option, path in (("--out", out_file), ("--figure", figure)):
+        if path is not None and str(path) == "-":
+            raise InputError(
+                f"a file name with {option}", "-", "only --json writes to standard output"
+            )
         if path is not None and problems > 1:
             raise InputError(
                 f"one problem with {option}",
                 f"{problems} problems",
                 "run the command once for each",
             )
-    if figure is not None and figure.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise InputError(
-            "a figure named .png, .pdf or .svg", repr(str(figure)), "change the file name"
-        )
+    if figure is not None:
+        check_suffix(figure, FIGURES, "figure")
+    check_writable(json_file, out_file, figure)
 
 
 def _as_json(found: dict[str, Resolution], overall: pd.DataFrame | None) -> dict[str, Any]:
-    """Return the headline numbers of every problem, and of all of them together."""
+    """Return the main numbers of every problem, and of all of them together."""
+    from twoaxis.resolution.benchmarks import STRATIFIED, UNSTRATIFIED
+
     content: dict[str, Any] = {"problems": {n: r.to_dict() for n, r in found.items()}}
     if overall is not None:
         row: dict[Any, Any] = overall.loc[UNSTRATIFIED].to_dict()
@@ -166,36 +178,42 @@ def _as_json(found: dict[str, Resolution], overall: pd.DataFrame | None) -> dict
     return content
 
 
-def _draw(resolution: Resolution, path: Path) -> None:
+def _draw(resolution: Resolution, path: Path) -> Path:
     import matplotlib.pyplot as plt
+    import numpy as np
+
+    from twoaxis.files import write_whole
 
     count = len(resolution.parameters)
     figure, axes = plt.subplots(count, 1, figsize=(6.4, 3.6 * count), layout="constrained")
     for name, ax in zip(resolution.parameters, np.atleast_1d(axes), strict=True):
-        twoaxis.plot_resolution(resolution, parameter=name, ax=ax)
-    write_whole(path, lambda target: figure.savefig(target, dpi=160))
+        resolution.plot(ax=ax, parameter=name)
     plt.close(figure)
+    return write_whole(path, lambda target: figure.savefig(target, dpi=160))
 
 
 def _print_resolution(name: str, resolution: Resolution, fit_solver: FitSolver) -> None:
-    """Print one problem: its table, a sentence, and what a reader must know."""
-    kind = "matched refits" if fit_solver is FitSolver.fine else "refits with the coarse solver"
-    title = f"{get_problem(name).title}: error of the {kind}, in percent"
+    """Print one problem: its table, a sentence per parameter, and the messages."""
+    from twoaxis.problems import get_problem
+
+    kind = "matched fits" if fit_solver is FitSolver.fine else "fits with the coarse solver"
+    title = f"{get_problem(name).title}: error of the {kind}, %"
     _print_rows(title, resolution.summary())
     for parameter in resolution.parameters:
-        out.print(f"  {_verdict(resolution, parameter)}", highlight=False)
-    for line in resolution.messages:
-        out.print(f"  [yellow]![/] {shown(line)}.", highlight=False)
+        out.print(f"  {_sentence(resolution, parameter)}", highlight=False)
+    for message in resolution.messages:
+        mark = "[yellow]![/]" if message.severity == "warning" else "-"
+        out.print(f"  {mark} {shown(sentence(message.text))}", highlight=False)
 
 
-def _verdict(resolution: Resolution, parameter: str) -> str:
-    """Say in one sentence what the observations resolve."""
+def _sentence(resolution: Resolution, parameter: str) -> str:
+    """Say in one sentence how well the observations determine a parameter."""
     chosen = resolution.data.sel(parameter=parameter)
-    errors = chosen["error_percent"].values
+    errors = chosen["deviation_percent"]
+    most = float(errors.quantile(0.9))
     return (
-        f"{shown(parameter)} = {float(chosen['center']):g} comes back to within "
-        f"{errors.mean():.2f}% on average; one draw in ten is off by more than "
-        f"{np.quantile(errors, 0.9):.2f}%."
+        f"{shown(parameter)} = {float(chosen['center']):g}: mean error "
+        f"{float(errors.mean()):.2f}%, 90% of the replicas below {most:.2f}%."
     )
 
 

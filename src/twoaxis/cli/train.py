@@ -1,47 +1,44 @@
-"""``twoaxis train``: inverse PINNs on the built-in benchmarks, many at once."""
+"""``twoaxis train``: inverse PINNs on the built-in problems, many at once."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pandas as pd
 import typer
 from rich.box import SIMPLE
 from rich.table import Table
 
-import twoaxis
-from twoaxis.cli.app import Json, app, err, out, parse_numbers, shown, write_json
-from twoaxis.files import ensure_writable
-from twoaxis.problems import PROBLEMS, get_problem
+from twoaxis.cli.app import app, err, out, shown
+from twoaxis.cli.options import (
+    PROBLEM_NAMES,
+    Conditions,
+    ConditionsName,
+    Device,
+    DeviceName,
+    Json,
+    Method,
+    Steps,
+    check_writable,
+    parse_numbers,
+    write_json,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-class Device(StrEnum):
-    """Where the steps are computed."""
-
-    auto = "auto"
-    cpu = "cpu"
-    gpu = "gpu"
-
-
-class Conditions(StrEnum):
-    """Whether initial and boundary conditions are built into the field."""
-
-    soft = "soft"
-    exact = "exact"
-
-
-class Engine(StrEnum):
-    """Where the tasks of a sweep are executed."""
+class EngineName(StrEnum):
+    """What executes the tasks of a training."""
 
     in_process = "in-process"
     local = "local"
     dask = "dask"
 
 
-class Precision(StrEnum):
-    """Of the training; diagnosis is always in float64."""
+class PrecisionName(StrEnum):
+    """Floating-point type of the training; diagnosis is always in float64."""
 
     float32 = "float32"
     float64 = "float64"
@@ -50,71 +47,75 @@ class Precision(StrEnum):
 @app.command()
 def train(
     problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help=f"One of {', '.join(PROBLEMS)}.")
+        str, typer.Argument(metavar="PROBLEM", help=f"One of {', '.join(PROBLEM_NAMES)}.")
     ],
     out_directory: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Directory for the runs.")
     ],
-    method: Annotated[
-        str,
-        typer.Option(help="adam, pcgrad, rba, patch, gaussian-64, gaussian or selector."),
-    ] = "rba",
+    method: Method = "rba",
     datasets: Annotated[
         str | None,
         typer.Option(
             "--datasets",
             "--dataset",
-            help="Published draws, as 8-11 or 8,9.  [default: the problem's four]",
+            help="Published datasets, as 8-11 or 8,9.  [default: the four of the problem]",
         ),
     ] = None,
     seeds: Annotated[
         str,
         typer.Option(
-            "--seeds", "--seed", help="Of initialisation and residual sites, as 0-9 or 0,3."
+            "--seeds",
+            "--seed",
+            help="Seeds of the initialization and the residual points, as 0-9 or 0,3.",
         ),
     ] = "0",
-    steps: Annotated[int, typer.Option(help="Adam steps.")] = 5000,
-    width: Annotated[int, typer.Option(help="Units of a hidden layer.")] = 64,
-    depth: Annotated[int | None, typer.Option(help="Hidden layers.  [default: 3; darcy 4]")] = None,
-    conditions: Annotated[
-        Conditions, typer.Option(help="exact builds initial and boundary conditions in.")
-    ] = Conditions.soft,
-    precision: Annotated[Precision, typer.Option(help="Of the training.")] = Precision.float32,
+    steps: Steps = 5000,
+    width: Annotated[int, typer.Option(help="Units per hidden layer.")] = 64,
+    depth: Annotated[
+        int | None, typer.Option(help="Hidden layers.  [default: 3; for darcy 4]")
+    ] = None,
+    conditions: Conditions = ConditionsName.soft,
+    precision: Annotated[
+        PrecisionName, typer.Option(help="Floating-point type of the training.")
+    ] = PrecisionName.float32,
     snapshots: Annotated[
-        int, typer.Option(help="Fields to keep along the training, evenly spaced.")
+        int, typer.Option(help="Number of fields to keep along the training, evenly spaced.")
     ] = 0,
-    device: Annotated[Device, typer.Option(help="auto takes a GPU if there is one.")] = Device.auto,
+    device: Device = DeviceName.auto,
     workers: Annotated[
-        int | None, typer.Option(help="Worker processes on a CPU.  [default: one a core]")
+        int | None, typer.Option(help="Worker processes on a CPU.  [default: one per core]")
     ] = None,
     engine: Annotated[
-        Engine | None,
-        typer.Option(help="Cut the runs into tasks, and execute them there."),
+        EngineName | None,
+        typer.Option(help="Split the runs into tasks and execute them with this engine."),
     ] = None,
     scheduler: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS", help="Of a Dask scheduler.  [default: a cluster on this machine]"
+            metavar="ADDRESS",
+            help="Address of a Dask scheduler.  [default: a cluster on this machine]",
         ),
     ] = None,
     batch: Annotated[
-        int | None, typer.Option(help="Runs of one task.  [default: 1, on a GPU 80]")
+        int | None, typer.Option(help="Runs per task.  [default: 1; on a GPU 80]")
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Train again what DIR holds already.")
+        bool, typer.Option("--overwrite", help="Train again runs that DIR already holds.")
     ] = False,
     json_file: Json = None,
 ) -> None:
-    """Train inverse PINNs, one for every dataset and seed.
+    """Train inverse PINNs, one per dataset and seed.
 
-    Runs that DIR holds already are not trained again, and an interrupted call goes on where it
-    stopped when it is repeated.
+    Runs that DIR already holds are not trained again, and an interrupted command continues when
+    it is repeated.
 
     Example: twoaxis train burgers --method rba --datasets 8-11 --seeds 0-9 --out runs/
     """
+    import twoaxis
+    from twoaxis.problems import get_problem
+
     chosen = get_problem(problem)
-    if json_file not in (None, "-"):
-        ensure_writable(str(json_file))
+    check_writable(json_file)
     network = None if depth is None and width == 64 else _network(chosen.name, width, depth)
     options: dict[str, Any] = {
         "method": method,
@@ -131,41 +132,41 @@ def train(
         runs = twoaxis.train(
             chosen,
             store=out_directory,
+            overwrite=overwrite,
             engine=None if engine is None else engine.value,
             device=device.value,
             scheduler=scheduler,
             batch=batch,
-            overwrite=overwrite,
             **options,
         )
     except KeyboardInterrupt:
-        say_stopped(out_directory, overwrite)
+        print_stopped(out_directory, overwrite)
         raise
     for _, row in runs.failures.iterrows():
         err.print(f"failed: {shown(row['key'])}: {shown(row['status'])}", highlight=False)
     again = int((runs.work["attempts"] > 1).sum())
     if again:
-        err.print(f"{again} runs were begun more than once", highlight=False)
+        err.print(f"{again} runs were started more than once", highlight=False)
     frame = runs.to_dataframe()
-    if json_file != "-":
-        print_runs(chosen.title, frame, list(chosen.parameters))
-        out.print(f"  runs in {shown(out_directory)}", highlight=False, soft_wrap=True)
     if json_file is not None:
         records = frame.astype(object).where(frame.notna(), None).to_dict(orient="records")
         write_json(json_file, {"runs": records})
+    if json_file != "-":
+        print_runs(chosen.title, frame, list(chosen.parameters))
+        out.print(f"  runs in {shown(out_directory)}", highlight=False, soft_wrap=True)
     if len(runs.failures):
         raise typer.Exit(1)
 
 
-def say_stopped(directory: Path, overwrite: bool = False) -> None:
-    """Say how an interrupted training goes on, where a checkpoint was written."""
+def print_stopped(directory: Path, overwrite: bool = False) -> None:
+    """Print how to continue an interrupted training, if a checkpoint was written."""
     if any(directory.glob("checkpoints/checkpoint-*.safetensors")):
-        how = "the same command without --overwrite" if overwrite else "the same command"
-        err.print(f"stopped; {how} goes on from the last checkpoint", highlight=False)
+        how = "the command without --overwrite" if overwrite else "the command"
+        err.print(f"stopped; repeat {how} to continue from the last checkpoint", highlight=False)
 
 
 def print_runs(title: str, frame: pd.DataFrame, names: list[str], truth: bool = True) -> None:
-    """Print a row for each run, narrow enough for a terminal of 80 columns.
+    """Print one row per run, narrow enough for a terminal of 80 columns.
 
     Without a truth there is no error to print.
     """
@@ -210,4 +211,6 @@ def print_runs(title: str, frame: pd.DataFrame, names: list[str], truth: bool = 
 
 
 def _network(problem: str, width: int, depth: int | None) -> Any:
+    import twoaxis
+
     return twoaxis.Network(width, depth if depth is not None else (4 if problem == "darcy" else 3))

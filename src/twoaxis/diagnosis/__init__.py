@@ -5,16 +5,16 @@ from __future__ import annotations
 from twoaxis.diagnosis.audit import audit
 from twoaxis.diagnosis.compare import Comparison, compare
 from twoaxis.diagnosis.decision_map import Route, Tolerance
-from twoaxis.diagnosis.follow import follow
-from twoaxis.diagnosis.result import Audit, load_audit
+from twoaxis.diagnosis.follow import Snapshots, follow
+from twoaxis.diagnosis.result import Audit
 
 __all__ = [
     "Audit",
     "Comparison",
     "Route",
+    "Snapshots",
     "Tolerance",
     "audit",
     "compare",
     "follow",
-    "load_audit",
 ]

@@ -4,44 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from twoaxis.diagnosis.case import Case, ViewRelation
-from twoaxis.diagnosis.data_check import match, observing, to_group
+from twoaxis.diagnosis.data_check import match, resolution_for
 from twoaxis.diagnosis.decision_map import Tolerance
-from twoaxis.diagnosis.directions import directions
-from twoaxis.diagnosis.follow import history_group, snapshots_group
+from twoaxis.diagnosis.follow import Snapshots, history_group
 from twoaxis.diagnosis.messages import collect_messages
-from twoaxis.diagnosis.modes import mode_contributions, modes_wanted
-from twoaxis.diagnosis.reading import Reading, read, same_view
-from twoaxis.diagnosis.result import (
-    Audit,
-    delivery_group,
-    parameters_group,
-    scan_group,
-    score_group,
-)
-from twoaxis.diagnosis.tree import SCHEMA, labelled
-from twoaxis.diagnosis.verdicts import judge
+from twoaxis.diagnosis.result import ASSUMED_VIEW, FIELD_LAYOUT, OTHER_VIEW, SAME_VIEW, Audit
+from twoaxis.diagnosis.verdict import Reading
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_view
 from twoaxis.geometry import delivery
-from twoaxis.geometry.derivatives import STEP, Derivative, linearize
-from twoaxis.parameters import Center, Parameter, Parameters
+from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
+from twoaxis.geometry.scan import scan_from
+from twoaxis.geometry.score import score_from
+from twoaxis.geometry.spectrum import spectrum_from
+from twoaxis.io import labelled
+from twoaxis.parameters import Parameter, Parameters
 from twoaxis.resolution import Resolution
-from twoaxis.version import __version__
+from twoaxis.result import Message, Result
+from twoaxis.views.view import BoundDiagonal
 
 if TYPE_CHECKING:
     from twoaxis.views import BoundView, View
 
-FloatArray = NDArray[np.float64]
-
 # Points that are kept for pictures: more would not be seen, and files would grow.
 MOST_POINTS = 20_000
+# Views are the same when they differ by less than this on a probe, up to a factor.
+SAME_VIEW_RTOL = 1e-9
+# Unless asked for, modes are computed up to this many points, or where the view has few.
+CHEAP_POINTS = 2500
+CHEAP_RANK = 256
+MODES = 128
 
 
 def audit(
@@ -60,38 +59,45 @@ def audit(
     step: float = STEP,
     spectrum: bool | int | None = None,
     history: Any = None,
-    snapshots: xr.Dataset | None = None,
-    notes: Sequence[str] = (),
+    snapshots: Snapshots | None = None,
+    notes: Sequence[str | Message] = (),
+    run: str = "",
+    **options: Any,
 ) -> Audit:
     """Diagnose a frozen field: what can be resolved, what it prefers, what was delivered.
 
     Parameters
     ----------
     residual, parameters, view, points, at, derivative, step
-        As for `twoaxis.score`. Centred on a truth (`at` left out, truths known), deviations are
-        errors and all routes are open. Centred on the delivered value or on a point, the audit
-        speaks of stability around it.
+        As for `twoaxis.score`; or, as `residual`, a run of `twoaxis.train`, which brings its
+        field, data, resolution, history and snapshots (`Run.audit_inputs`). Centered on a truth
+        (`at` left out, truths known), deviations are errors and all routes are possible.
+        Centered on the delivered value or on a point, the audit describes stability around it.
     resolution : Resolution, optional
         Axis 1 of the same parameters, from `twoaxis.resolve`. Without it the audit gives axis 2.
     data : array or mapping of str to array, optional
         The observations that the field was trained on. They are fitted with the matched model
-        and simulated again at the delivered value; by default those that the resolution was
-        made with.
+        and compared with the forward model at the delivered value; by default those that the
+        resolution was made with.
     layout : str, optional
         The layout of the resolution that the field was trained on; by default all of them.
     tolerance : Tolerance, optional
         Without it the route is undetermined; all measurements are made.
     candidates : int
-        Of the frozen scan.
+        Number of candidate values of the frozen scan.
     spectrum : bool or int, optional
         Whether to resolve strength and score in residual modes, or how many; by default where
         it is cheap.
     history : mapping, pandas.DataFrame or xarray.Dataset, optional
         Recorded along training: ``step``, losses by name, parameters by their names.
-    snapshots : xarray.Dataset, optional
+    snapshots : Snapshots, optional
         What `twoaxis.follow` returned.
-    notes : sequence of str
-        Sentences of your own, which come first among the messages.
+    notes : sequence of str or Message
+        Your own sentences, which come first among the messages.
+    run : str
+        Key of the audited run, by which runs and audits are matched.
+    **options
+        For a run: arguments of `Run.audit_inputs`, such as ``replicas`` and ``seed``.
 
     Returns
     -------
@@ -114,6 +120,14 @@ def audit(
     >>> found.route.value
     'strengthen residual evidence'
     """
+    if hasattr(residual, "audit_inputs"):
+        return _audit_run(residual, locals())
+    if options:
+        raise InputError(
+            "arguments of twoaxis.audit",
+            ", ".join(map(repr, options)),
+            "check the spelling; options such as replicas belong to the audit of a run",
+        )
     if tolerance is not None and not isinstance(tolerance, Tolerance):
         raise InputError(
             "a twoaxis.Tolerance",
@@ -121,148 +135,160 @@ def audit(
             "write tolerance=twoaxis.Tolerance(material=5.0, resolution=5.0, preference=5.0)",
         )
     frozen = as_frozen(residual, parameters, points)
-    center = Parameters(frozen.parameters).center(at)
+    known = Parameters(frozen.parameters)
+    center = known.center(at)
     if center.kind != "truth":  # an audit around a candidate knows of no truth
-        without = {name: replace(p, truth=None) for name, p in frozen.parameters.items()}
-        frozen = replace(frozen, parameters=without)
-    known: dict[str, Parameter] = dict(frozen.parameters)
-    statistic = "mean" if tolerance is None else tolerance.statistic
-    seen = observing(resolution, known, layout, statistic)
+        known = known.replace(truth=None)
+        frozen = replace(frozen, parameters=dict(known))
+    found, chosen = resolution_for(resolution, known, layout)
     recorded = None if history is None else history_group(history, known)
-    followed = None if snapshots is None else snapshots_group(snapshots, list(known))
+    followed = None if snapshots is None else _checked_snapshots(snapshots, known.names)
     metric = bound_view(frozen, view)
-    modes = modes_wanted(spectrum, metric)
+    modes = mode_count(spectrum, metric)
+    known.units(center.values)  # a center of zero without a scale is refused here
+    # One linearization serves score, scan and modes under every view.
+    local = linearize(frozen, known.coordinates(center.values), derivative, step)
 
-    audited = read(frozen, metric, center, candidates, derivative, step)
-    training, relation = audited, _relation(frozen, view, metric)
-    if relation == "another view":
-        training = read(frozen, bound_view(frozen, None), center, candidates, derivative, step)
-    # A minimum on a bound is where the scan was cut off: nothing can be delivered against it.
+    def read(metric: Any) -> Reading:
+        return Reading(
+            score_from(local, metric, known, center),
+            scan_from(frozen, metric, center, candidates, local=local),
+        )
+
+    audited = training = read(metric)
+    relation = _relation(frozen, view, metric)
+    if relation == OTHER_VIEW:
+        training = read(bound_view(frozen, None))
+    # A minimum on a bound is where the scan was cut off: no gap can be measured from it.
     minimum = None if training.bound_obstacle else training.scan.minimum
-    whole = minimum is not None and all(p.delivered is not None for p in known.values())
-    case = Case(
-        parameters=known,
-        center=center,
-        audited=audited,
-        training=training,
-        relation=relation,
-        directions=directions(audited.score),
-        delivery=delivery(known, minimum) if whole else None,
-        seen=seen,
-        matching=match(seen, data, known, center),
-        tolerance=tolerance,
-    )
-    local = linearize(frozen, frozen.coordinates(center.values), derivative, step)
-    places = frozen.places(len(local.residual))
-    groups = {
-        "/field": _field(frozen, local.residual, local.jacobian, places, metric),
-        "/history": recorded,
+    delivers = minimum is not None and known.delivered is not None
+    matching = match(found, chosen, data, known, center)
+    parts: dict[str, Result[xr.Dataset] | None] = {
+        "/score": audited.score,
+        "/scan": audited.scan,
+        "/training_view/score": training.score if training is not audited else None,
+        "/training_view/scan": training.scan if training is not audited else None,
+        "/delivery": delivery(known, minimum, view=training.score.view) if delivers else None,
+        "/resolution": found,
+        "/spectrum": spectrum_from(
+            local, metric, frozen, center, modes=modes, smooth=True, keep_points=False
+        )
+        if modes
+        else None,
         "/snapshots": followed,
     }
-    if modes:
-        groups["/spectrum"] = mode_contributions(
-            audited.score, local.residual, local.jacobian, places, metric, modes
+    judged = Audit.from_parts(
+        {
+            **{path: None if part is None else part.data for path, part in parts.items()},
+            "/field": _field(frozen, local, metric),
+            "/matched": matching.matched,
+            "/resimulation": matching.resimulation,
+            "/history": recorded,
+        },
+        {"view_relation": relation, "layout": chosen or "", "run": run},
+        tolerance,
+    )
+    own = [
+        each if isinstance(each, Message) else Message("note", str(each))
+        for each in (*notes, *frozen.notes)
+    ]
+    return judged.with_messages([*own, *collect_messages(judged, matching.messages)])
+
+
+def _audit_run(run: Any, given: dict[str, Any]) -> Audit:
+    """Audit an object that brings its own inputs; arguments of the call replace them."""
+    options = given.pop("options")
+    for name in ("residual", "parameters", "points"):
+        if name != "residual" and given[name] is not None:
+            raise InputError(
+                f"a run without {name}, which it brings itself", f"{name}=...", f"leave {name} out"
+            )
+        del given[name]
+    inputs = run.audit_inputs(
+        truth=given["at"] != "delivered", resolution=given["resolution"], **options
+    )
+    defaults = {name: p.default for name, p in signature(audit).parameters.items()}
+    said = {name: value for name, value in given.items() if value is not defaults[name]}
+    notes = [*inputs.get("notes", ()), *given["notes"]]
+    return audit(**{**inputs, **said, "notes": notes})
+
+
+def _checked_snapshots(snapshots: Any, names: list[str]) -> Snapshots:
+    """Return what `follow` made, if it is that, and of these parameters."""
+    if not isinstance(snapshots, Snapshots):
+        raise InputError(
+            "snapshots as twoaxis.follow returns them",
+            type(snapshots).__name__,
+            "pass snapshots=twoaxis.follow([(step, frozen), ...])",
         )
-    return Audit(_tree(case, groups, [*notes, *frozen.notes]))
+    if snapshots.names != names:
+        raise InputError(
+            f"snapshots of the parameters {', '.join(names)}",
+            ", ".join(snapshots.names),
+            "follow the training that is audited",
+        )
+    return snapshots
 
 
-def _relation(frozen: FrozenResidual, view: Any, metric: Any) -> ViewRelation:
+def _relation(frozen: FrozenResidual, view: Any, metric: Any) -> str:
     """How the audited view relates to the training view."""
     if frozen.view is None:
-        return "taken as the training view"
+        return ASSUMED_VIEW
     if view is None or same_view(metric, bound_view(frozen, None)):
-        return "the training view"
-    return "another view"
+        return SAME_VIEW
+    return OTHER_VIEW
 
 
-def _tree(case: Case, groups: dict[str, xr.Dataset | None], notes: Sequence[str]) -> xr.DataTree:
-    verdict, judged = judge(case)
-    messages = [*(" ".join(str(note).split()) for note in notes), *collect_messages(case, verdict)]
-    field = groups["/field"]
-    if field is not None and field.attrs["points_kept"] < field.attrs["points_total"]:
-        messages.append(
-            f"pictures show {field.attrs['points_kept']:,} of {field.attrs['points_total']:,} "
-            "points, drawn at random; every number rests on all of them"
+def same_view(metric: Any, other: Any) -> bool:
+    """Whether two bound views are the same up to a positive factor, which moves no minimum.
+
+    Both act on a few random residuals; views that differ anywhere differ there.
+    """
+    if metric is other:
+        return True
+    if metric.size != other.size:
+        return False
+    probe = np.random.default_rng(0).standard_normal((metric.size, 2))
+    a, b = metric.apply(probe).ravel(), other.apply(probe).ravel()
+    a, b = a / np.linalg.norm(a), b / np.linalg.norm(b)
+    return bool(np.linalg.norm(a - b) <= SAME_VIEW_RTOL)
+
+
+def mode_count(spectrum: bool | int | None, metric: Any) -> int:
+    """Return how many modes to compute; 0 for none. By default as many as are cheap."""
+    if spectrum is None:
+        few = metric.rank <= CHEAP_RANK and not isinstance(metric, BoundDiagonal)
+        return MODES if few or metric.size <= CHEAP_POINTS else 0
+    if isinstance(spectrum, (bool, np.bool_)):
+        return MODES if spectrum else 0
+    if not isinstance(spectrum, (int, np.integer)) or spectrum < 1:
+        raise InputError(
+            "spectrum as True, False or a number of modes", f"spectrum={spectrum!r}", "pass 128"
         )
-    root = parameters_group(case.parameters, case.center, messages)
-    root.attrs = {
-        "schema": SCHEMA,
-        "title": f"twoaxis: audit around the {_kind(case.center)}",
-        "written_by": f"twoaxis {__version__}",
-        "centered_on": case.center.kind,
-        "route": verdict.route.value,
-        "reason": verdict.reason,
-        "view": case.audited.score.view,
-        "training_view": case.training.score.view,
-        "view_relation": case.relation,
-    }
-    audited, training = case.audited, case.training
-    whole: dict[str, xr.Dataset | None] = {
-        "/": root,
-        "/verdict": judged,
-        **_axis_two("", audited),
-        **(_axis_two("/training_view", training) if case.cross_view else {}),
-        "/delivery": None,
-        **groups,
-        "/resolution": None if case.seen is None else to_group(case.seen),
-        "/matched": case.matching.matched,
-        "/resimulation": case.matching.resimulation,
-    }
-    if case.delivery is not None and training.scan.minimum is not None:
-        whole["/delivery"] = delivery_group(
-            case.delivery, training.scan.minimum, training.score.view
-        )
-    return xr.DataTree.from_dict({k: v for k, v in whole.items() if v is not None}, name="audit")
+    return int(spectrum)
 
 
-def _axis_two(prefix: str, reading: Reading) -> dict[str, xr.Dataset]:
-    return {
-        f"{prefix}/score": score_group(reading.score),
-        f"{prefix}/scan": scan_group(reading.scan, reading.score),
-    }
-
-
-def _kind(center: Center) -> str:
-    return {"truth": "truth", "delivered": "candidate", "point": "point"}[center.kind]
-
-
-def _axes(frozen: FrozenResidual, count: int) -> list[str]:
-    """Names of the coordinates, numbered where the frozen residual does not name them."""
-    if len(frozen.axes) == count:
-        return [str(name) for name in frozen.axes]
-    return ["x"] if count == 1 else [f"x{k}" for k in range(count)]
-
-
-def _field(
-    frozen: FrozenResidual,
-    residual: FloatArray,
-    jacobian: FloatArray,
-    places: FloatArray,
-    metric: Any,
-) -> xr.Dataset:
+def _field(frozen: FrozenResidual, local: Linearization, metric: Any) -> xr.Dataset:
     """Residual, sensitivity and evidence at the points, at most `MOST_POINTS` of them."""
-    total = len(residual)
+    total = len(local.residual)
     keep: Any = slice(None)
     if total > MOST_POINTS:
-        chosen = np.random.default_rng(0).choice(total, MOST_POINTS, replace=False)
-        keep = np.sort(chosen)
-    contribution = jacobian * metric.apply(residual)[:, None]
+        keep = np.sort(np.random.default_rng(0).choice(total, MOST_POINTS, replace=False))
     field = frozen.field
     if field is not None:
         field = np.tile(field, total // len(field))[keep]
-    return labelled(
-        "/field",
-        {
-            "axis": _axes(frozen, places.shape[1]),
-            "points": places[keep],
-            "residual": residual[keep],
-            "sensitivity": jacobian[keep],
-            "contribution": contribution[keep],
-            "field": field,
-        },
-        {
-            "points_total": total,
-            "points_kept": min(total, MOST_POINTS),
-            "field_name": str(frozen.field_name),
-        },
-    )
+    values = {
+        "parameter": list(frozen.parameters),
+        "axis": frozen.axis_names,
+        "points": frozen.places(total)[keep],
+        "residual": local.residual[keep],
+        "sensitivity": local.jacobian[keep],
+        "contribution": (local.jacobian * metric.apply(local.residual)[:, None])[keep],
+        "field": field,
+    }
+    about = {
+        "points_total": total,
+        "points_kept": min(total, MOST_POINTS),
+        "field_name": str(frozen.field_name),
+    }
+    return labelled(FIELD_LAYOUT, values, about)

@@ -1,11 +1,18 @@
 """The decision map: measured coordinates and declared tolerances in, one route out.
 
-Nothing is computed here but comparisons. The numbers come from both axes, the tolerances from
-the user, and the route says which of them decided.
+Around a truth, a delivered error within the material tolerance ends the search. Otherwise:
 
-The routes: what to do next.
+=====================================  =========================  ================================
+                                       displacement small         displacement large
+=====================================  =========================  ================================
+observations tight                     inspect endpoint delivery  strengthen residual evidence
+observations loose ("weak" in the      improve observations       co-design observations and
+paper)                                                            residual evidence
+=====================================  =========================  ================================
 
-What the application tolerates: declared by the user, never by the library.
+Nothing is computed here but comparisons: `decide` has the rules for one parameter, `join` those
+for several. The numbers come from both axes (`twoaxis.diagnosis.verdict` collects them), the
+tolerances from the user, and the reason says which of them decided.
 """
 
 from __future__ import annotations
@@ -46,26 +53,26 @@ class Route(StrEnum):
 _ADVICE = {
     Route.WITHIN_TOLERANCE: "Nothing needs a remedy at the declared tolerances.",
     Route.INSPECT_ENDPOINT_DELIVERY: (
-        "Look at how training ended: the step size and budget of the parameter, the "
-        "specification of the model, and minima elsewhere."
+        "Look at how training ended: learning rate and number of steps of the parameter, the "
+        "specification of the model, and other minima."
     ),
     Route.STRENGTHEN_RESIDUAL_EVIDENCE: (
-        "Change what the residual loss tells the parameter: its view, weights, points and the "
-        "field's freedom to absorb the equation; see residual norm, alignment and strength."
+        "Change what the residual loss says about the parameter: its view, weights, points and "
+        "the field's freedom to absorb the equation; see residual norm, alignment and strength."
     ),
     Route.IMPROVE_OBSERVATIONS: (
-        "Observe more, elsewhere or with less noise, or ask for less: another training method "
-        "cannot supply what the data do not hold."
+        "Observe more, at other sites or with less noise, or accept a larger tolerance: another "
+        "training method cannot supply what the data do not contain."
     ),
     Route.CODESIGN_OBSERVATIONS_AND_RESIDUAL_EVIDENCE: (
-        "Both are needed: better observations, and a residual loss that weighs the parameter "
-        "rightly; neither alone will do."
+        "Both are needed: better observations, and a residual loss with more evidence about the "
+        "parameter; neither alone is enough."
     ),
     Route.SELF_CONSISTENT: (
-        "Training stopped where its own field wants the parameter. Whether the field itself is "
-        "displaced cannot be seen from here."
+        "Training stopped at the value that its own field prefers. Whether the field itself is "
+        "displaced cannot be determined without a known value."
     ),
-    Route.UNDETERMINED: "The measurements at hand do not decide; the reason says what is missing.",
+    Route.UNDETERMINED: "The measurements do not decide; the reason says what is missing.",
 }
 
 
@@ -79,14 +86,17 @@ class Tolerance:
     Parameters
     ----------
     material : float
-        A delivered value that is off by no more than this needs no remedy.
+        A delivered value whose error is at most this needs no remedy.
     resolution : float
-        Observations are *tight* when matched fits to repeated noise deviate by no more than
-        this, and *weak* otherwise.
+        Observations are *tight* when matched fits to repeated noise deviate by at most this,
+        and *loose* otherwise.
     preference : float
-        The field's displacement is *small* when it is no more than this, and *large* otherwise.
+        The field displacement is *small* when it is at most this, and *large* otherwise.
     statistic : {"mean", "p90"}
         What is compared with `resolution`: the mean matched deviation or its 90th percentile.
+    assumed : bool
+        Whether somebody other than the user chose these numbers, for example a default of the
+        command line. The audit says so.
 
     Examples
     --------
@@ -98,15 +108,16 @@ class Tolerance:
     resolution: float
     preference: float
     statistic: Statistic = "mean"
+    assumed: bool = False
 
     def __post_init__(self) -> None:
         for name in ("material", "resolution", "preference"):
             value = getattr(self, name)
             if not _is_positive(value):
                 raise InputError(
-                    f"{name} as a positive, finite number of percent",
+                    f"{name} as a positive, finite number, in percent",
                     f"{name}={value!r}",
-                    f"pass {name}=5.0 if five percent would not matter",
+                    f"pass {name}=5.0 to tolerate 5%",
                 )
             object.__setattr__(self, name, float(value))
         if self.statistic not in ("mean", "p90"):
@@ -121,6 +132,20 @@ def _is_positive(value: Any) -> bool:
 
 
 NO_TOLERANCE = "no tolerance declared"
+
+# The cells of the map by column (displacement) and row (observations); None is both rows.
+Cell = tuple[str, str | None]
+AROUND_TRUTH: Mapping[Cell, Route] = {
+    ("small", "tight"): Route.INSPECT_ENDPOINT_DELIVERY,
+    ("large", "tight"): Route.STRENGTHEN_RESIDUAL_EVIDENCE,
+    ("small", "loose"): Route.IMPROVE_OBSERVATIONS,
+    ("large", "loose"): Route.CODESIGN_OBSERVATIONS_AND_RESIDUAL_EVIDENCE,
+}
+AROUND_CANDIDATE: Mapping[Cell, Route] = {
+    ("small", "tight"): Route.SELF_CONSISTENT,
+    ("small", "loose"): Route.IMPROVE_OBSERVATIONS,
+    ("large", None): Route.INSPECT_ENDPOINT_DELIVERY,
+}
 
 
 class Verdict(NamedTuple):
@@ -138,20 +163,20 @@ class Measured:
     ----------
     around : {"truth", "candidate"}
     preference : float, optional
-        Size of the field's displacement from the centre under the audited view; None where it
-        is not determined, and then
+        Size of the field displacement from the center under the audited view; None where it
+        is not determined.
     obstacle : str
-        says why.
+        Why it is not determined.
     delivered : float, optional
         Distance of the delivered value from the truth.
     resolution : float, optional
         Deviation of matched fits to repeated noise.
     training_preference : float, optional
         The same as `preference` under the view that the field was trained under, in which
-        alone delivery can be read.
+        alone delivery can be assessed.
     training_obstacle : str
     cross_view : bool
-        Whether the audited view is another one than the training view.
+        Whether the audited view differs from the training view.
     """
 
     around: Literal["truth", "candidate"]
@@ -173,22 +198,15 @@ def decide(measured: Measured, tolerance: Tolerance | None) -> Verdict:
 
     1. The delivered error does not exceed ``material``: *within tolerance*.
     2. Otherwise the row is *tight* when the matched error does not exceed ``resolution``, else
-       *weak*; the column is *small* when the field's displacement Delta does not exceed
-       ``preference``, else *large*:
-
-       =======  ==========================  ===================================
-       row      small                       large
-       =======  ==========================  ===================================
-       tight    inspect endpoint delivery   strengthen residual evidence
-       weak     improve observations        co-design observations and evidence
-       =======  ==========================  ===================================
-
-    3. *Inspect endpoint delivery* speaks of training, so under another view than the training
-       view it is given only where Delta is small under the training view, too.
+       *loose*; the column is *small* when the field displacement Delta does not exceed
+       ``preference``, else *large*. `AROUND_TRUTH` has the route of each cell.
+    3. *Inspect endpoint delivery* is about training, so when the audited view differs from the
+       training view it is given only where Delta is small under the training view, too.
     4. A missing delivered value, row or column leaves the route *undetermined*.
 
     Around a candidate no deviation can be called an error, so ``material`` and the evidence
-    column do not apply. Under the training view the displacement is minus the delivery gap:
+    column do not apply (`AROUND_CANDIDATE`). Under the training view the displacement is minus
+    the delivery gap:
 
     1. It exceeds ``preference``: *inspect endpoint delivery*.
     2. The matched deviation exceeds ``resolution``: *improve observations*.
@@ -214,53 +232,48 @@ def decide(measured: Measured, tolerance: Tolerance | None) -> Verdict:
 def _around_truth(measured: Measured, tolerance: Tolerance) -> Verdict:
     error = measured.delivered
     if error is None:
-        return Verdict(Route.UNDETERMINED, "no delivered value whose error could be judged")
+        return Verdict(Route.UNDETERMINED, "no delivered value whose error could be assessed")
+    against = _against(error, tolerance.material)
     if error <= tolerance.material:
-        limit = f"{_percent(tolerance.material)} or less does not matter"
-        return Verdict(
-            Route.WITHIN_TOLERANCE, f"the delivered error is {_percent(error)}, and {limit}"
-        )
-    facts = [f"the delivered error of {_percent(error)} exceeds {_percent(tolerance.material)}"]
-    missing = []
-    weak = large = None
+        return Verdict(Route.WITHIN_TOLERANCE, f"the delivered error is {against}")
+    facts, missing = [f"the delivered error is {against}"], []
+    row = column = None
     if measured.resolution is None:
         missing.append("no resolution given")
     else:
-        weak = measured.resolution > tolerance.resolution
-        kind = "mean" if tolerance.statistic == "mean" else "90th percentile of the"
-        facts.append(
-            f"the observations are {'weak' if weak else 'tight'}, with a {kind} matched error "
-            f"of {_against(measured.resolution, tolerance.resolution)}"
-        )
+        row, fact = _row(measured.resolution, tolerance, "matched error")
+        facts.append(fact)
     if measured.preference is None:
-        missing.append(measured.obstacle or "the field's preference is not determined")
+        missing.append(measured.obstacle or "the field displacement is not determined")
     else:
-        large = measured.preference > tolerance.preference
-        facts.append(
-            f"the field's displacement is {'large' if large else 'small'}, "
-            f"{_against(measured.preference, tolerance.preference)}"
-        )
-    if weak is None or large is None:
+        column = "large" if measured.preference > tolerance.preference else "small"
+        against = _against(measured.preference, tolerance.preference)
+        facts.append(f"the field displacement is {column}, {against}")
+    if row is None or column is None:
         return Verdict(Route.UNDETERMINED, "; ".join([*missing, *facts]))
-    if weak:
-        both = Route.CODESIGN_OBSERVATIONS_AND_RESIDUAL_EVIDENCE
-        return Verdict(both if large else Route.IMPROVE_OBSERVATIONS, "; ".join(facts))
-    if large:
-        return Verdict(Route.STRENGTHEN_RESIDUAL_EVIDENCE, "; ".join(facts))
-    return _delivery_to_blame(measured, tolerance, facts)
+    route = AROUND_TRUTH[column, row]
+    if route is Route.INSPECT_ENDPOINT_DELIVERY and measured.cross_view:
+        return _delivery_across_views(measured, tolerance, facts)
+    return Verdict(route, "; ".join(facts))
 
 
-def _delivery_to_blame(measured: Measured, tolerance: Tolerance, facts: list[str]) -> Verdict:
-    """Tight and small: what is left is delivery, which only the training view can read."""
-    if not measured.cross_view:
-        return Verdict(Route.INSPECT_ENDPOINT_DELIVERY, "; ".join(facts))
+def _row(deviation: float, tolerance: Tolerance, noun: str) -> tuple[str, str]:
+    """Return the row of the map, and the fact that it rests on."""
+    row = "loose" if deviation > tolerance.resolution else "tight"
+    kind = "mean" if tolerance.statistic == "mean" else "90th percentile of the"
+    against = _against(deviation, tolerance.resolution)
+    return row, f"the observations are {row}, with a {kind} {noun} of {against}"
+
+
+def _delivery_across_views(measured: Measured, tolerance: Tolerance, facts: list[str]) -> Verdict:
+    """Tight and small: what is left is delivery, which only the training view can assess."""
     shift = measured.training_preference
     if shift is None:
-        facts.append(f"delivery cannot be read: {measured.training_obstacle}")
+        facts.append(f"delivery cannot be assessed: {measured.training_obstacle}")
         return Verdict(Route.UNDETERMINED, "; ".join(facts))
     under = f"under the training view it is {_against(shift, tolerance.preference)}"
     if shift > tolerance.preference:
-        facts.append(f"{under}, so that the two views disagree and delivery is not to blame")
+        facts.append(f"{under}: the two views disagree, and delivery is not the cause")
         return Verdict(Route.UNDETERMINED, "; ".join(facts))
     return Verdict(Route.INSPECT_ENDPOINT_DELIVERY, "; ".join([*facts, under]))
 
@@ -268,36 +281,34 @@ def _delivery_to_blame(measured: Measured, tolerance: Tolerance, facts: list[str
 def _around_candidate(measured: Measured, tolerance: Tolerance) -> Verdict:
     shift, spread = measured.training_preference, measured.resolution
     facts = []
+    row = column = None
     if shift is None:
-        facts.append(measured.training_obstacle or "the field's preference is not determined")
+        facts.append(measured.training_obstacle or "the field displacement is not determined")
     else:
-        side = "is not" if shift > tolerance.preference else "is"
+        column = "large" if shift > tolerance.preference else "small"
+        side = "is not" if column == "large" else "is"
         facts.append(
-            f"the candidate {side} where its field wants it: the displacement from it is "
+            f"the candidate {side} the value that its field prefers: the displacement from it is "
             f"{_against(shift, tolerance.preference)}"
         )
     if spread is not None:
-        weak = "weak" if spread > tolerance.resolution else "tight"
-        kind = "mean" if tolerance.statistic == "mean" else "90th percentile of the"
-        facts.append(
-            f"the observations are {weak}, with a {kind} matched deviation of "
-            f"{_against(spread, tolerance.resolution)}"
-        )
-    if shift is not None and shift > tolerance.preference:
-        route = Route.INSPECT_ENDPOINT_DELIVERY
-    elif spread is not None and spread > tolerance.resolution:
-        route = Route.IMPROVE_OBSERVATIONS
+        row, fact = _row(spread, tolerance, "matched deviation")
+        facts.append(fact)
+    if column == "large":
+        route = AROUND_CANDIDATE["large", None]
+    elif row == "loose":
+        route = AROUND_CANDIDATE["small", "loose"]
     else:
-        route = Route.UNDETERMINED if shift is None else Route.SELF_CONSISTENT
+        route = Route.UNDETERMINED if column is None else AROUND_CANDIDATE["small", "tight"]
     return Verdict(route, "; ".join(facts))
 
 
 def join(verdicts: Mapping[str, Verdict]) -> Verdict:
     """Return one verdict for several parameters.
 
-    Needs add up: a parameter that calls for observations and another that calls for evidence
-    make a co-design. Evidence or observations come before delivery, a fault before what is
-    undetermined, and that before what is well.
+    Needs add up: if one parameter calls for observations and another for evidence, the route is
+    co-design. Evidence and observations come before delivery, these before undetermined, and
+    that before within tolerance and self-consistent.
     """
     routes = {verdict.route for verdict in verdicts.values()}
     if len(verdicts) == 1:
@@ -318,14 +329,10 @@ def join(verdicts: Mapping[str, Verdict]) -> Verdict:
     return Verdict(route, ". ".join(f"For {n}, {v.reason}" for n, v in verdicts.items()))
 
 
-def _percent(value: float) -> str:
-    return f"{value:.3g} percent"
-
-
 def _against(value: float, limit: float) -> str:
     """Say on which side of a limit a value lies; digits are added until they show it."""
     digits = 3
     while digits < 17 and value != limit and f"{value:.{digits}g}" == f"{limit:.{digits}g}":
         digits += 1
     side = "above" if value > limit else "within"
-    return f"{value:.{digits}g} percent ({side} {limit:.{digits}g})"
+    return f"{value:.{digits}g}% ({side} the tolerance of {limit:.{digits}g}%)"

@@ -1,22 +1,80 @@
-"""How the preference came about: the same readings at several steps of one training."""
+"""How the preferred value came about: score and scan at several steps of one training."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from twoaxis.diagnosis.tree import labelled
 from twoaxis.errors import InputError, refuse_masked
 from twoaxis.frozen import FrozenResidual, bound_view
 from twoaxis.geometry import frozen_scan, score
+from twoaxis.io import Layout, Variable, labelled
 from twoaxis.parameters import Parameter, Parameters
+from twoaxis.result import CENTER_LAYOUT, PARAMETER_LAYOUT, CenteredResult
 
 if TYPE_CHECKING:
     from twoaxis.views import View
+
+_SP = ("step", "parameter")
+
+
+@final
+class Snapshots(CenteredResult):
+    """Preferred value, strength and delivery gap along one training; made by `twoaxis.follow`."""
+
+    schema = "snapshots"
+    layouts: ClassVar = {
+        "/": {
+            **PARAMETER_LAYOUT,
+            **CENTER_LAYOUT,
+            "step": Variable(("step",), "int", "training step of the snapshot"),
+            "value": Variable(_SP, "float", "value of the parameter at the step; NaN: not known"),
+            "displacement": Variable(_SP, "float", "displacement D from the center", finite=True),
+            "preference": Variable(
+                _SP, "float", "frozen scan minimum minus center, in coordinates; NaN: none"
+            ),
+            "gap": Variable(_SP, "float", "value minus frozen scan minimum, in coordinates"),
+            "strength": Variable(
+                ("step", "parameter", "other_parameter"), "float", "strength H", finite=True
+            ),
+            "other_parameter": Variable(("other_parameter",), "text", "name of the parameter"),
+            "status": Variable(("step",), "text", "where the scan minimum lies"),
+        }
+    }
+    attributes: ClassVar = {"/": ("centered_on",)}
+
+    def derived(self) -> dict[str, Any]:
+        """Return the gap: coordinate of the value - (coordinate of the center + preference)."""
+        data, parameters = self.data, self.parameters
+        home = parameters.coordinates(self.center.values)
+        values = data["value"].transpose("step", "parameter").values
+        reached = parameters.coordinates(dict(zip(parameters, values.T, strict=True)))
+        return {
+            "gap": reached - (home + data["preference"].values),
+            "other_parameter": parameters.names,
+        }
+
+    def summary(self) -> pd.DataFrame:
+        """Return a table with one row per step and parameter."""
+        names = ("value", "displacement", "preference", "gap")
+        table = {n: self.data[n].transpose("step", "parameter").values.ravel() for n in names}
+        H = self.data["strength"].transpose("step", "parameter", "other_parameter").values
+        table["strength"] = np.diagonal(H, axis1=1, axis2=2).ravel()
+        rows = pd.MultiIndex.from_product(
+            [self.data["step"].values, self.names], names=["step", "parameter"]
+        )
+        found = pd.DataFrame(table, index=rows)
+        found["status"] = np.repeat(self.data["status"].values, len(self.names))
+        return found
+
+    def __repr__(self) -> str:
+        steps = self.data["step"].values
+        head = f"{len(steps)} snapshots of one training, steps {steps[0]} to {steps[-1]}"
+        return f"{head}\n{self.summary().to_string(float_format=lambda v: f'{v:.4g}')}"
 
 
 def follow(
@@ -25,8 +83,8 @@ def follow(
     at: str | Mapping[str, float] | None = None,
     *,
     candidates: int = 81,
-) -> xr.Dataset:
-    """Follow preference, strength and delivery gap along one training.
+) -> Snapshots:
+    """Follow preferred value, strength and delivery gap along one training.
 
     Parameters
     ----------
@@ -36,29 +94,28 @@ def follow(
     view : View, optional
         By default the training view that each snapshot carries: adaptive weights change.
     at : {"truth", "delivered"} or mapping of str to float, optional
-        The centre, one for all steps. By default the truth where it is known, else the value
+        The center, one for all steps. By default the truth where it is known, else the value
         delivered at the last step.
     candidates : int
         Of the scan of each snapshot.
 
     Returns
     -------
-    xarray.Dataset
-        Over ``step``: ``displacement`` (D), ``preference`` (scan minimum minus centre),
-        ``strength`` (H), ``delivered``, ``gap`` (delivered minus preferred) and the scan's
-        ``status``; NaN where a profile is flat. ``audit(..., snapshots=...)`` keeps it.
+    Snapshots
+        NaN where a profile is flat or its minimum lies on a bound. ``audit(..., snapshots=...)``
+        keeps it.
 
     Examples
     --------
     >>> import numpy as np, twoaxis as ta
     >>> x = np.linspace(0, 1, 20)
-    >>> def frozen(wanted, delivered):
+    >>> def frozen(preferred, delivered):
     ...     k = ta.Parameter(truth=1.0, delivered=delivered, bounds=(0.5, 2.0))
     ...     return ta.FrozenResidual(
-    ...         lambda k: k * np.ones(20) - wanted, {"k": k}, x, view=ta.views.Pointwise()
+    ...         lambda k: k * np.ones(20) - preferred, {"k": k}, x, view=ta.views.Pointwise()
     ...     )
     >>> found = ta.follow([(100, frozen(1.2, 1.0)), (200, frozen(1.1, 1.1))])
-    >>> found["gap"].values.round(3).ravel().tolist()
+    >>> found.data["gap"].values.round(3).ravel().tolist()
     [-0.182, 0.0]
     """
     rows = [_checked(item) for item in snapshots]
@@ -76,20 +133,19 @@ def follow(
                 f"{', '.join(frozen.names)} at step {step}",
                 "follow one training at a time",
             )
-    center = Parameters(last.parameters).center(at)
-    home = Parameters(last.parameters).coordinates(center.values)
-    readings = [_read(frozen, view, center.values, home, candidates) for _, frozen in rows]
-    values = {name: np.stack([r[name] for r in readings]) for name in readings[0]}
-    return labelled(
-        "/snapshots",
+    parameters = Parameters(last.parameters)
+    center = parameters.center(at)
+    home = parameters.coordinates(center.values)
+    rows_read = [_read(frozen, view, center.values, home, candidates) for _, frozen in rows]
+    return Snapshots.from_values(
         {
-            "step": steps,
+            **parameters.variables(),
             "center": [center.values[name] for name in names],
-            "other_parameter": names,
-            **values,
+            "step": steps,
+            **{name: np.stack([row[name] for row in rows_read]) for name in rows_read[0]},
         },
         {"centered_on": center.kind},
-    ).assign_coords(parameter=names)
+    )
 
 
 def _checked(item: Any) -> tuple[int, FrozenResidual]:
@@ -117,27 +173,36 @@ def _read(
     metric = bound_view(frozen, view)
     found = score(frozen, view=metric, at=center)
     scan = frozen_scan(frozen, view=metric, at=center, candidates=candidates)
-    delivered = [np.nan if p.delivered is None else p.delivered for p in frozen.parameters.values()]
-    unknown = np.full(len(home), np.nan)
+    parameters = Parameters(frozen.parameters)
     # A minimum on a bound is where the scan was cut off, not what the field prefers.
-    preferred = (
-        unknown if scan.cut_off else Parameters(frozen.parameters).coordinates(scan.minimum or {})
-    )
-    reached = Parameters(frozen.parameters).coordinates(
-        dict(zip(frozen.names, delivered, strict=True))
-    )
+    known = scan.minimum is not None and not scan.cut_off
+    preferred = parameters.coordinates(scan.minimum or {}) if known else np.full(len(home), np.nan)
     return {
-        "delivered": np.array(delivered),
-        "displacement": found.terms.displacement,
+        "value": np.array(
+            [np.nan if p.delivered is None else p.delivered for p in parameters.values()]
+        ),
+        "displacement": found.data["displacement"].values,
         "preference": preferred - home,
-        "gap": reached - preferred,
-        "strength": found.terms.H,
+        "strength": found.data["H"].values,
         "status": scan.status,
     }
 
 
+# ------------------------------------------------------------------ what training recorded
+
+HISTORY_LAYOUT: Layout = {
+    "parameter": Variable(("parameter",), "text", "name of the parameter"),
+    "step": Variable(("step",), "float", "training step"),
+    "quantity": Variable(("quantity",), "text", "name of the recorded quantity"),
+    "recorded": Variable(("step", "quantity"), "float", "recorded values"),
+    "value": Variable(
+        ("step", "parameter"), "float", "value of the parameter at the step", required=False
+    ),
+}
+
+
 def history_group(history: Any, parameters: Mapping[str, Parameter]) -> xr.Dataset:
-    """Return what was recorded along training as a group.
+    """Return what was recorded along training as a dataset.
 
     `history` is a mapping, a pandas table or a dataset of equally long columns: ``step``, and
     losses or other quantities by name; a column with a parameter's name holds its values.
@@ -151,18 +216,22 @@ def history_group(history: Any, parameters: Mapping[str, Parameter]) -> xr.Datas
         )
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise InputError("history columns of one length", repr(lengths), "cut them alike")
+        raise InputError(
+            "history columns of one length", repr(lengths), "give every column one value per step"
+        )
     recorded = [n for n in columns if n != "step" and n not in parameters]
     known = all(name in columns and name != "step" for name in parameters)
     count = lengths["step"]
     return labelled(
-        "/history",
+        HISTORY_LAYOUT,
         {
+            "parameter": list(parameters),
             "step": columns["step"],
             "quantity": recorded,
             "recorded": np.array([columns[n] for n in recorded]).reshape(len(recorded), count).T,
             "value": np.column_stack([columns[n] for n in parameters]) if known else None,
         },
+        {},
     )
 
 
@@ -188,24 +257,6 @@ def _columns(history: Any) -> dict[str, Any]:
             raise InputError(
                 f"numbers in the history's column {name!r}",
                 f"{type(history[name]).__name__}",
-                "pass one number a step",
+                "pass one number per step",
             )
     return columns
-
-
-def snapshots_group(snapshots: Any, names: list[str]) -> xr.Dataset:
-    """Return what `follow` made, after a look whether it is that, and of these parameters."""
-    wanted = {"step", "displacement", "preference", "gap", "strength", "status"}
-    if not isinstance(snapshots, xr.Dataset) or not wanted <= set(map(str, snapshots.variables)):
-        raise InputError(
-            "snapshots as twoaxis.follow returns them",
-            type(snapshots).__name__,
-            "pass snapshots=twoaxis.follow([(step, frozen), ...])",
-        )
-    if list(map(str, snapshots["parameter"].values)) != names:
-        raise InputError(
-            f"snapshots of the parameters {', '.join(names)}",
-            ", ".join(map(str, snapshots["parameter"].values)),
-            "follow the training that is audited",
-        )
-    return snapshots

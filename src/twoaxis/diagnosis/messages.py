@@ -1,190 +1,272 @@
-"""What a reader must know beside the route, in sentences; and which call adds what is missing."""
+"""What a reader must know beside the route: messages with codes, and calls that add missing parts.
+
+Codes are stable; programs test them, not the texts. Those made here:
+
+==========================  =====================================================================
+code                        meaning
+==========================  =====================================================================
+view.other                  the audited view is not the training view
+view.assumed                nobody said that the view is the training view
+score.*                     doubts about the local displacement (`Score.doubts`)
+scan.other_side             displacement and scan lie on different sides of the tolerance
+scan.other_basin            the lowest minimum lies in another basin than the center
+direction.null              the residual does not see a direction
+direction.weak              the residual sees a direction weakly
+delivery.small_gap          delivery is the last suspect, and the gap is small
+delivery.gap                the delivery gap exceeds its tolerance beside another route
+resolution.luck             the delivered value is within tolerance, the observations are loose
+resolution.other_center     the replicas were simulated elsewhere than at the center
+resolution.several_layouts  the resolution is that of several layouts together
+resolution.*                messages of the resolution
+tolerance.assumed           somebody else than the user chose the tolerances
+missing.*                   a part is missing: tolerance, resolution, data, delivered, evidence
+field.thinned               pictures show a sample of the points
+==========================  =====================================================================
+
+Those of `twoaxis.diagnosis.data_check` start with ``data.``; ``note`` is a sentence of the user.
+"""
 
 from __future__ import annotations
 
-from twoaxis.diagnosis.case import Case
-from twoaxis.diagnosis.decision_map import Route, Verdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-# A gap below this share of the tolerated displacement is no gap to speak of.
+from twoaxis.diagnosis.decision_map import Route
+from twoaxis.diagnosis.verdict import Directions
+from twoaxis.result import Message
+
+if TYPE_CHECKING:
+    from twoaxis.diagnosis.result import Audit
+
+# A gap below this share of the tolerated displacement is negligible.
 NO_GAP = 0.2
 
 
-def collect_messages(case: Case, verdict: Verdict) -> list[str]:
-    """Return the messages of an audit, the most consequential first."""
-    told = [
-        *_view(case),
-        *_trust(case),
-        *_directions(case),
-        *_small_gap(case, verdict),
-        *_lucky_draw(case, verdict),
-        *_gap_beside(case, verdict),
-        *_axis_one(case),
-        *_missing(case),
+def collect_messages(audit: Audit, of_data: Sequence[Message] = ()) -> list[Message]:
+    """Return the messages of an audit, the most consequential first.
+
+    `of_data` are those of the matched fit and the re-simulation.
+    """
+    found = [
+        *_view(audit),
+        *_trust(audit),
+        *_directions(audit),
+        *_small_gap(audit),
+        *_luck(audit),
+        *_gap_beside(audit),
+        *of_data,
+        *_axis_one(audit),
+        *_missing(audit, of_data),
+        *_thinned(audit),
     ]
-    # A message is one line, whatever it quotes.
-    return list(dict.fromkeys(" ".join(text.split()) for text in told))
+    return list({message.text: message for message in found}.values())
 
 
-def _view(case: Case) -> list[str]:
-    audited, trained = case.audited.score.view, case.training.score.view
-    if case.relation == "another view":
-        return [
-            f"the view ({audited}) is not the one that the field was trained under ({trained}): "
-            "delivery is read under the training view alone, and its figures stand beside"
-        ]
-    if case.relation == "taken as the training view":
-        return [
-            "the view is taken as the one that the field was trained under, in which alone "
-            "delivery can be read: twoaxis.FrozenResidual(..., view=...) would settle it"
-        ]
+def _view(audit: Audit) -> list[Message]:
+    relation = audit.data.attrs["view_relation"]
+    if relation == "other":
+        text = (
+            f"the audited view ({audit.score.view}) is not the one that the field was trained "
+            f"under ({audit.training.score.view}): delivery is assessed under the training view "
+            "only, and both displacements are given"
+        )
+        return [Message("view.other", text)]
+    if relation == "assumed":
+        text = (
+            "the view is assumed to be the one that the field was trained under, in which alone "
+            "delivery can be assessed; twoaxis.FrozenResidual(..., view=...) makes it certain"
+        )
+        return [Message("view.assumed", text)]
     return []
 
 
-def _trust(case: Case) -> list[str]:
-    told = [f"the local reading is in doubt: {text}" for text in case.audited.score.doubts]
-    scan = case.audited.scan
-    scanned = scan.error_percent
+def _trust(audit: Audit) -> list[Message]:
+    found = [
+        Message(m.code, f"the local displacement is in doubt: {m.text}", m.severity, m.numbers)
+        for m in audit.score.doubts
+    ]
+    scanned = audit.scan.error_percent
     if scanned is None:
-        return told
-    if case.tolerance is not None:
-        limit = case.tolerance.preference
-        for name in case.parameters:
-            local = case.audited.preference(name)
+        return found
+    if audit.tolerance is not None:
+        limit = audit.tolerance.preference
+        for name in audit.names:
+            local = audit.audited.preference(name)
             if local is not None and (local > limit) != (scanned[name] > limit):
-                told.append(
-                    f"local reading and frozen scan fall on different sides of the tolerated "
-                    f"displacement of {name}: {local:.3g} and {scanned[name]:.3g} percent; the "
-                    "route follows the local one"
+                text = (
+                    f"displacement and frozen scan minimum of {name} lie on different sides of "
+                    f"the tolerance: {local:.3g}% and {scanned[name]:.3g}%; the route follows the "
+                    "displacement"
                 )
-    basins = scan.local_minima
+                numbers = {"displacement": local, "scan": scanned[name], "tolerance": limit}
+                found.append(Message("scan.other_side", text, "warning", numbers))
+    basins = audit.scan.local_minima
     if len(basins) > 1 and not bool(basins["holds_center"].iloc[0]):
-        told.append(
-            "the lowest minimum of the frozen profile lies in another basin than the centre: the "
-            "local reading does not speak of it"
+        text = (
+            "the lowest minimum of the frozen profile lies in another basin than the center: the "
+            "local displacement does not describe it"
         )
-    return told
+        found.append(Message("scan.other_basin", text, "warning"))
+    return found
 
 
-def _directions(case: Case) -> list[str]:
-    if len(case.parameters) == 1:
+def _directions(audit: Audit) -> list[Message]:
+    if len(audit.names) == 1:
         return []
-    told = []
-    found = case.directions
-    for k, status in enumerate(found.status):
-        words = found.in_words(k, list(case.parameters))
+    found = []
+    directions = Directions.of(audit.score)
+    for k, status in enumerate(directions.status):
+        words = directions.in_words(k)
+        share = float(directions.strength[k] / (directions.strength[-1] or 1.0))
         if status == "null":
-            told.append(f"the residual does not see the direction {words}")
+            text = f"the residual does not see the direction {words}"
+            found.append(Message("direction.null", text, "warning", {"direction": k}))
         if status == "weak":
-            share = found.strength[k] / found.strength[-1]
-            told.append(
-                f"the direction {words} is weak: {share:.2g} of the strength of the strongest"
-            )
-    return told
+            text = f"the direction {words} is weak: its strength is {share:.2g} of the largest"
+            numbers = {"direction": k, "share": share}
+            found.append(Message("direction.weak", text, "warning", numbers))
+    return found
 
 
-def _small_gap(case: Case, verdict: Verdict) -> list[str]:
+def _small_gap(audit: Audit) -> list[Message]:
     """Around a truth, delivery may be the last suspect and still be clean."""
-    clean = (
-        case.around_truth
-        and case.tolerance is not None
-        and case.delivery is not None
-        and verdict.route is Route.INSPECT_ENDPOINT_DELIVERY
+    if not audit.around_truth or audit.route is not Route.INSPECT_ENDPOINT_DELIVERY:
+        return []
+    if audit.delivery is None or audit.tolerance is None:
+        return []
+    largest = max(map(abs, audit.delivery.gap_percent.values()))
+    if largest > NO_GAP * audit.tolerance.preference:
+        return []
+    text = (
+        f"the delivery gap is only {largest:.2g}%: the tolerated displacement is most of the "
+        "delivered error; a smaller Tolerance(preference=...) would show it, and a wrong model "
+        "specification is the other candidate cause"
     )
-    if not clean or case.delivery is None or case.tolerance is None:
+    return [Message("delivery.small_gap", text, "warning", {"gap": largest})]
+
+
+def _luck(audit: Audit) -> list[Message]:
+    """An error within tolerance may be owed to one draw of the noise."""
+    tolerance = audit.tolerance
+    if audit.route is not Route.WITHIN_TOLERANCE or audit.resolution is None or tolerance is None:
         return []
-    largest = max(map(abs, case.delivery.gap_percent.values()))
-    if largest > NO_GAP * case.tolerance.preference:
-        return []
-    return [
-        f"the delivery gap is only {largest:.2g} percent: the displacement that is tolerated is "
-        "most of the delivered error; a smaller Tolerance(preference=...) would show it, and "
-        "the specification of the model is the other suspect"
-    ]
+    often = "on average" if tolerance.statistic == "mean" else "or more in one of ten draws"
+    found = []
+    for name in audit.names:
+        value = audit.percent("resolution", name)
+        if value > tolerance.resolution:
+            text = (
+                f"the delivered {name} is within tolerance for these data, but the observations "
+                f"are loose: a matched fit to another draw of the noise deviates by {value:.3g}% "
+                f"{often}"
+            )
+            found.append(Message("resolution.luck", text, "warning", {"resolution": value}))
+    return found
 
 
-def _lucky_draw(case: Case, verdict: Verdict) -> list[str]:
-    """An error that does not matter may be owed to one draw of the noise."""
-    if verdict.route is not Route.WITHIN_TOLERANCE or case.seen is None or case.tolerance is None:
-        return []
-    limit = case.tolerance.resolution
-    weak = {n: case.seen.percent(n) for n in case.center.values if case.seen.percent(n) > limit}
-    often = "on average" if case.tolerance.statistic == "mean" else "or more in one draw of ten"
-    return [
-        f"the delivered {name} is tolerable for these data, but the observations are weak: a fit "
-        f"of the solver to another draw of the noise is off by {value:.3g} percent {often}"
-        for name, value in weak.items()
-    ]
-
-
-def _gap_beside(case: Case, verdict: Verdict) -> list[str]:
+def _gap_beside(audit: Audit) -> list[Message]:
     """A route for the field does not say that training delivered what the field prefers."""
     about_the_field = (
         Route.STRENGTHEN_RESIDUAL_EVIDENCE,
         Route.CODESIGN_OBSERVATIONS_AND_RESIDUAL_EVIDENCE,
         Route.IMPROVE_OBSERVATIONS,
     )
-    if case.delivery is None or case.tolerance is None or verdict.route not in about_the_field:
+    if audit.delivery is None or audit.tolerance is None or audit.route not in about_the_field:
         return []
+    limit = audit.tolerance.preference
     return [
-        f"delivery is off as well: the gap of {name} is {gap:+.3g} percent, more than the "
-        f"{case.tolerance.preference:g} percent that are tolerated for a displacement"
-        for name, gap in case.delivery.gap_percent.items()
-        if abs(gap) > case.tolerance.preference
+        Message(
+            "delivery.gap",
+            f"the delivery gap of {name} is {gap:+.3g}%, which also exceeds the tolerated "
+            f"displacement of {limit:g}%",
+            "warning",
+            {"gap": gap, "tolerance": limit},
+        )
+        for name, gap in audit.delivery.gap_percent.items()
+        if abs(gap) > limit
     ]
 
 
-def _axis_one(case: Case) -> list[str]:
-    if case.seen is None:
-        return case.matching.messages
-    resolution = case.seen.resolution
-    told = list(case.matching.messages)
-    away = [
-        f"{name} = {value:.4g}"
-        for name, value in zip(resolution.parameters, resolution.data["center"].values, strict=True)
-        if abs(value - case.center.values[name]) > 1e-9 * abs(value)
-    ]
+def _axis_one(audit: Audit) -> list[Message]:
+    resolution = audit.resolution
+    if resolution is None:
+        return []
+    found = []
+    centers = {n: float(resolution.data["center"].sel(parameter=n)) for n in audit.names}
+    away = {
+        name: value
+        for name, value in centers.items()
+        if abs(value - audit.center.values[name]) > 1e-9 * abs(value)
+    }
     if away:
-        told.append(
-            f"the replicas of the resolution were simulated at {', '.join(away)}, not at the "
-            "centre of the audit"
+        where = ", ".join(f"{name} = {value:.4g}" for name, value in away.items())
+        text = (
+            f"the replicas of the resolution were simulated at {where}, not at the center of the "
+            "audit"
         )
-    if case.seen.layout is None and len(resolution.layouts) > 1:
-        told.append(
-            f"the resolution is that of {len(resolution.layouts)} layouts together; "
-            f'layout="{resolution.layouts[0]}" would take one'
+        found.append(Message("resolution.other_center", text, "warning", away))
+    layouts = resolution.layout_names
+    if audit.layout is None and len(layouts) > 1:
+        text = (
+            f"the resolution is that of {len(layouts)} layouts together; "
+            f'layout="{layouts[0]}" selects one'
         )
-    for text in resolution.messages:
-        told.append(f"resolution: {text}")
-    if not case.around_truth:
-        told = [text.replace("standard error", "standard deviation") for text in told]
-    return told
+        found.append(Message("resolution.several_layouts", text, numbers={"layouts": len(layouts)}))
+    found += [
+        Message(m.code, f"resolution: {m.text}", m.severity, m.numbers) for m in resolution.messages
+    ]
+    return found
 
 
-def _missing(case: Case) -> list[str]:
-    told = []
-    if case.tolerance is None:
-        told.append(
-            "no tolerance declared, and so no route: add tolerance=twoaxis.Tolerance("
-            "material=5.0, resolution=5.0, preference=5.0), in percent, with numbers of your own"
+def _missing(audit: Audit, of_data: Sequence[Message]) -> list[Message]:
+    found = []
+    if audit.tolerance is None:
+        text = (
+            "no tolerance declared, so there is no route; add tolerance=twoaxis.Tolerance("
+            "material=5.0, resolution=5.0, preference=5.0), in percent, with your own numbers"
         )
-    if case.seen is None:
-        told.append(
-            "no resolution given: what the observations can resolve is not known; add "
+        found.append(Message("missing.tolerance", text))
+    elif audit.tolerance.assumed:
+        t = audit.tolerance
+        text = (
+            f"the tolerances ({t.material:g}%, {t.resolution:g}% and {t.preference:g}%) were "
+            "assumed, not declared: another tolerance may give another route"
+        )
+        numbers = {n: getattr(t, n) for n in ("material", "resolution", "preference")}
+        found.append(Message("tolerance.assumed", text, "warning", numbers))
+    if audit.resolution is None:
+        text = (
+            "no resolution given, so it is not known what the observations can resolve; add "
             "resolution=twoaxis.resolve(forward, parameters, noise=...)"
         )
-    elif case.matching.matched is None and not case.matching.messages:
-        told.append(
-            "no data given: the delivered value is not simulated again; add data=... with the "
+        found.append(Message("missing.resolution", text))
+    elif audit.group("/matched") is None and not of_data:
+        text = (
+            "no data given, so the delivered value is not simulated; add data=... with the "
             "observed values"
         )
-    if case.delivered is None:
-        told.append(
-            "no delivered value: delivery cannot be read; add Parameter(delivered=..., bounds=...)"
+        found.append(Message("missing.data", text))
+    if audit.parameters.delivered is None:
+        text = (
+            "no delivered value, so delivery cannot be assessed; add "
+            "Parameter(delivered=..., bounds=...)"
         )
-    if not case.around_truth:
-        told.append(
-            f"around a {'candidate' if case.center.kind == 'delivered' else 'chosen point'} the "
-            "evidence column of the decision map stays undetermined: the displacement speaks of "
-            "stability and delivery, not of where the parameter should be"
+        found.append(Message("missing.delivered", text))
+    if not audit.around_truth:
+        text = (
+            f"around a {audit.center_word} the evidence column of the decision map is "
+            "undetermined: the displacement describes stability and delivery, not where the "
+            "parameter should be"
         )
-    return told
+        found.append(Message("missing.evidence", text))
+    return found
+
+
+def _thinned(audit: Audit) -> list[Message]:
+    kept, total = (int(audit.field.attrs[n]) for n in ("points_kept", "points_total"))
+    if kept == total:
+        return []
+    text = (
+        f"pictures show {kept:,} of {total:,} points, drawn at random; all numbers use all points"
+    )
+    return [Message("field.thinned", text, numbers={"kept": kept, "total": total})]

@@ -1,531 +1,551 @@
-"""An audit as its reader meets it: the tree, and words and tables made from it alone.
+"""The audit as a result: one tree whose groups are the datasets of the results that it holds.
 
-A loaded audit and a fresh one are the same thing, since neither holds anything but the tree.
+An `Audit` holds a `Score`, a `FrozenScan`, a `Delivery`, a `Resolution` and a `Spectrum`; their
+groups in the tree are their own datasets, and ``audit.score`` is a `Score` around its group. A
+number that is not known is NaN.
 
-Loading a saved audit: nothing in the file is executed, and strange files are refused.
-
-Results of axis 2 as groups of the tree, and back again: nothing is lost on the way.
+``/``
+    Tolerances (NaN: none declared), and as attributes the route and reason of the whole audit,
+    how the views relate, and the layout of the observations ("" for all layouts together).
+``/messages``
+    What a reader must know besides (`twoaxis.diagnosis.messages`).
+``/score``, ``/scan``
+    `Score` and `FrozenScan` under the audited view.
+``/training_view/score``, ``/training_view/scan``
+    The same under the training view, where the audited view is another one.
+``/verdict``
+    Coordinates and routes of parameters and eigen-directions (`twoaxis.diagnosis.verdict`);
+    derived from the other groups, and derived again when a file is loaded.
+``/field``
+    Residual, sensitivity J and contributions J (M r), whose sum is B, at the points.
+``/delivery``, ``/resolution``, ``/spectrum``, ``/snapshots``
+    `Delivery`, `Resolution`, `Spectrum` and `Snapshots`, where they are known.
+``/matched``, ``/resimulation``
+    The matched fit to the data of the field, and the forward model at fixed values against them
+    (`twoaxis.diagnosis.data_check`).
+``/history``
+    What training recorded.
+``/actions``
+    What `twoaxis.remedy` computed (`twoaxis.diagnosis.actions`).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
-from twoaxis.diagnosis import text
-from twoaxis.diagnosis.actions import Action, actions_from, actions_group, first_steps
-from twoaxis.diagnosis.data_check import from_group
-from twoaxis.diagnosis.decision_map import Route, Statistic, Tolerance
-from twoaxis.diagnosis.tree import (
-    REQUIRED_GROUPS,
-    SCHEMA,
-    TEXT,
-    TREE,
-    Variable,
-    group_of,
-    has_group,
-    labelled,
-)
+from twoaxis.diagnosis.actions import ACTION_LAYOUT, Action, action_variables, actions_from
+from twoaxis.diagnosis.actions import first_steps as first_steps_of
+from twoaxis.diagnosis.data_check import MATCHED_LAYOUT, RESIMULATION_LAYOUT, derived_of_data
+from twoaxis.diagnosis.decision_map import Route, Statistic, Tolerance, Verdict, join
+from twoaxis.diagnosis.follow import HISTORY_LAYOUT, Snapshots
+from twoaxis.diagnosis.overview import as_text
+from twoaxis.diagnosis.verdict import LAYOUT as VERDICT_LAYOUT
+from twoaxis.diagnosis.verdict import Reading, judge
 from twoaxis.errors import InputError
-from twoaxis.files import existing_netcdf, write_whole
-from twoaxis.geometry import Delivery, FrozenScan, Score
-from twoaxis.geometry.scan import FLAT_STATUS
-from twoaxis.geometry.score import PointSample, Terms
-from twoaxis.netcdf import check_schema, contradiction, read_netcdf, refuse
-from twoaxis.parameters import Center, Parameter, Parameters
-from twoaxis.report.audited import Audited
+from twoaxis.geometry import Delivery, FrozenScan, Score, Spectrum
+from twoaxis.geometry import delivery as delivery_of
+from twoaxis.io import Layout, Variable, labelled
+from twoaxis.parameters import Center, Parameters
 from twoaxis.resolution import Resolution
+from twoaxis.result import (
+    MESSAGE_LAYOUT,
+    Message,
+    Result,
+    message_variables,
+    messages_from,
+)
 
+FloatArray = NDArray[np.float64]
+Part = TypeVar("Part", bound=Result[xr.Dataset])
 
-def parameters_group(parameters: Parameters, center: Center, messages: list[str]) -> xr.Dataset:
-    """Return the variables of the root."""
+TOLERANCES = ("material", "resolution", "preference")
+# How the audited view relates to the training view.
+SAME_VIEW, OTHER_VIEW, ASSUMED_VIEW = "same", "other", "assumed"
 
-    def column(field: str) -> list[float] | None:
-        values = [getattr(p, field) for p in parameters.values()]
-        return None if any(value is None for value in values) else values
+# The results that an audit holds, by group.
+PARTS: Mapping[str, type[Result[xr.Dataset]]] = {
+    "/score": Score,
+    "/scan": FrozenScan,
+    "/training_view/score": Score,
+    "/training_view/scan": FrozenScan,
+    "/delivery": Delivery,
+    "/resolution": Resolution,
+    "/spectrum": Spectrum,
+    "/snapshots": Snapshots,
+}
+ROOT_LAYOUT: Layout = {
+    f"tolerance_{name}": Variable((), "float", f"{name} tolerance; NaN: none declared", "%")
+    for name in TOLERANCES
+}
+FIELD_LAYOUT: Layout = {
+    "parameter": Variable(("parameter",), "text", "name of the parameter"),
+    "axis": Variable(("axis",), "text", "name of the coordinate of the points"),
+    "points": Variable(("point", "axis"), "float", "residual points", finite=True),
+    "residual": Variable(("point",), "float", "residual r at the center", finite=True),
+    "sensitivity": Variable(
+        ("point", "parameter"), "float", "derivative J of the residual", finite=True
+    ),
+    "contribution": Variable(
+        ("point", "parameter"), "float", "signed contribution J (M r) to the score", finite=True
+    ),
+    "field": Variable(
+        ("point",), "float", "learned field at the points", required=False, finite=True
+    ),
+}
 
-    return labelled(
-        "/",
-        {
-            "parameter": list(parameters),
-            "center": [center.values[name] for name in parameters],
-            "lower_bound": [p.bounds[0] for p in parameters.values()],
-            "upper_bound": [p.bounds[1] for p in parameters.values()],
-            "coordinate": [p.coordinate for p in parameters.values()],
-            "scale": [np.nan if p.scale is None else p.scale for p in parameters.values()],
-            "message": messages,
-            "delivered": column("delivered"),
-            "truth": column("truth") if center.kind == "truth" else None,
-        },
-    )
+REQUIRED = ("/", "/messages", "/verdict", "/score", "/scan", "/field")
 
-
-def parameters_of(root: xr.Dataset) -> Parameters:
-    """Return the parameters that the root describes."""
-    result = {}
-    fields = ["delivered", *(["truth"] if root.attrs["centered_on"] == "truth" else [])]
-    for j, name in enumerate(root["parameter"].values):
-        one = root.isel(parameter=j)
-        scale = float(one["scale"])
-        known = {f: float(one[f]) for f in fields if f in one}
-        coordinate: Any = str(one["coordinate"].values)
-        result[str(name)] = Parameter(
-            bounds=(float(one["lower_bound"]), float(one["upper_bound"])),
-            coordinate=coordinate,
-            scale=None if np.isnan(scale) else scale,
-            **known,
-        )
-    return result
-
-
-def center_from(root: xr.Dataset) -> Center:
-    """Return the centre that the root describes."""
-    values = dict(zip(map(str, root["parameter"].values), root["center"].values, strict=True))
-    return Center(str(root.attrs["centered_on"]), {n: float(v) for n, v in values.items()})
-
-
-def score_group(score: Score) -> xr.Dataset:
-    """Return a score as a group."""
-    terms = score.terms
-    return labelled(
-        "/score",
-        {
-            "B": terms.B,
-            "displacement": terms.displacement,
-            "diagonal_displacement": terms.diagonal_displacement,
-            "delta_percent": list(score.delta_percent.values()),
-            "alignment": terms.alignment,
-            "sampling_deviation": score.sample.standard_error,
-            "H": terms.H,
-            "C": score.curvature,
-            "other_parameter": score.names,
-            "eigenvalue": terms.eigenvalues,
-            "null": terms.null,
-            "eigenvector": terms.eigenvectors,
-            "residual_norm": terms.residual_norm,
-        },
-        {"view": score.view, "derivative": score.derivative},
-    )
-
-
-def score_from(group: xr.Dataset, parameters: Parameters, center: Center) -> Score:
-    """Return the score that a group holds."""
-
-    def values(name: str) -> Any:
-        return group[name].transpose(..., *_LAST.get(name, ())).values
-
-    return Score(
-        parameters=parameters,
-        center=center,
-        terms=Terms(
-            B=values("B"),
-            H=values("H"),
-            displacement=values("displacement"),
-            diagonal_displacement=values("diagonal_displacement"),
-            eigenvalues=values("eigenvalue"),
-            eigenvectors=values("eigenvector"),
-            null=values("null").astype(bool),
-            residual_norm=float(group["residual_norm"]),
-            alignment=values("alignment"),
-        ),
-        curvature=values("C"),
-        view=str(group.attrs["view"]),
-        derivative=str(group.attrs["derivative"]),
-        sample=PointSample(values("sampling_deviation")),
-    )
-
-
-_LAST = {
-    "H": ("parameter", "other_parameter"),
-    "C": ("parameter", "other_parameter"),
-    "eigenvector": ("parameter",),
+# What an absent part would have shown, and the call that adds it.
+MISSING = {
+    "/resolution": (
+        "what the observations can resolve",
+        "twoaxis.audit(..., resolution=twoaxis.resolve(forward, parameters, noise=...))",
+    ),
+    "/resimulation": (
+        "the forward model at the delivered value, compared with the data",
+        "twoaxis.audit(..., resolution=twoaxis.resolve(forward, parameters, noise=...), data=...)",
+    ),
+    "/delivery": (
+        "the step from the value that the field prefers to the delivered value",
+        "twoaxis.audit(...) with Parameter(delivered=..., bounds=...)",
+    ),
+    "/spectrum": ("strength and evidence by residual mode", "twoaxis.audit(..., spectrum=True)"),
+    "/history": ("losses along training", "twoaxis.audit(..., history=...)"),
+    "/snapshots": (
+        "preferred value, strength and delivery gap along training",
+        "twoaxis.audit(..., snapshots=twoaxis.follow([(step, frozen), ...]))",
+    ),
+    "field": (
+        "the learned field",
+        "twoaxis.FrozenResidual(..., field=...) with its values at the points",
+    ),
 }
 
 
-def scan_group(scan: FrozenScan, score: Score) -> xr.Dataset:
-    """Return a scan as a group, with the linearised model of the profile at the centre."""
-    parameters, minima = scan.parameters, scan.local_minima
-    home = Parameters(parameters).coordinates(scan.center.values)
-    candidates = np.stack([scan.slices[name][0] for name in parameters])
-    at_center = score.residual_norm**2
-    model = []
-    for j, (parameter, values) in enumerate(zip(parameters.values(), candidates, strict=True)):
-        step = parameter.to_coordinate(values) - home[j]
-        model.append(at_center + 2 * score.terms.B[j] * step + score.terms.H[j, j] * step**2)
-    return labelled(
-        "/scan",
-        {
-            "candidate_value": candidates,
-            "profile": np.stack([scan.slices[name][1] for name in parameters]),
-            "quadratic_model": np.stack(model),
-            "minimum": _listed(scan.minimum, parameters),
-            "grid_minimum": _listed(scan.grid_minimum, parameters),
-            "displacement": _listed(scan.displacement, parameters),
-            "profile_at_center": at_center,
-            "local_minimum": minima[list(parameters)].to_numpy(dtype=float),
-            "local_profile": minima["profile"].to_numpy(dtype=float),
-            "local_status": minima["status"].tolist(),
-            "local_holds_center": minima["holds_center"].to_numpy(dtype=bool),
-        },
-        {
-            "status": scan.status,
-            "affine": int(scan.affine),
-            "affine_checked": scan.affine_checked,
-            "affine_deviation": scan.affine_deviation,
-            "start_spread": scan.start_spread,
-            "view": scan.view,
-        },
-    )
+def _stamped(cls: type[Result[xr.Dataset]]) -> tuple[str, ...]:
+    """Attributes of the group of a result: its own, and those that make it a file by itself."""
+    return ("schema", "written_by", *cls.attributes.get("/", ()))
 
 
-def scan_from(group: xr.Dataset, parameters: Parameters, center: Center) -> FrozenScan:
-    """Return the scan that a group holds."""
-    names = list(parameters)
-    rows = {
-        name: (group["candidate_value"].values[j], group["profile"].values[j])
-        for j, name in enumerate(names)
-    }
-    minima = pd.DataFrame(group["local_minimum"].values.reshape(-1, len(names)), columns=names)
-    minima["profile"] = group["local_profile"].values
-    minima["status"] = [str(text) for text in group["local_status"].values]
-    minima["holds_center"] = group["local_holds_center"].values.astype(bool)
-    status = str(group.attrs["status"])
-    flat = status == FLAT_STATUS
-
-    def point(name: str) -> dict[str, float] | None:
-        values = group[name].values
-        return None if np.isnan(values).any() else dict(zip(names, values.tolist(), strict=True))
-
-    return FrozenScan(
-        parameters=parameters,
-        center=center,
-        slices=rows,
-        minimum=None if flat else point("minimum"),
-        grid_minimum=point("grid_minimum"),
-        local_minima=minima,
-        status=status,
-        affine=bool(group.attrs["affine"]),
-        start_spread=float(group.attrs["start_spread"]),
-        view=str(group.attrs["view"]),
-        affine_checked=int(group.attrs["affine_checked"]),
-        affine_deviation=float(group.attrs["affine_deviation"]),
-    )
-
-
-def delivery_group(found: Delivery, preferred: Mapping[str, float], view: str) -> xr.Dataset:
-    """Return the delivery identity as a group."""
-    return labelled(
-        "/delivery",
-        {
-            "preferred": list(preferred.values()),
-            "gap": list(found.gap.values()),
-            "gap_percent": list(found.gap_percent.values()),
-            "preference": None if found.preference is None else list(found.preference.values()),
-            "total": None if found.total is None else list(found.total.values()),
-        },
-        {"view": view},
-    )
-
-
-def delivery_from(group: xr.Dataset) -> Delivery:
-    """Return the delivery identity that a group holds."""
-    names = [str(name) for name in group["parameter"].values]
-
-    def named(variable: str) -> dict[str, float]:
-        return dict(zip(names, group[variable].values.tolist(), strict=True))
-
-    return Delivery(
-        gap=named("gap"),
-        preference=named("preference") if "preference" in group else None,
-        total=named("total") if "total" in group else None,
-        gap_percent=named("gap_percent"),
-    )
-
-
-def _listed(values: Mapping[str, float] | None, names: Mapping[str, Any]) -> list[float]:
-    return [np.nan if values is None else values[name] for name in names]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Audit:
+class Audit(Result[xr.DataTree]):
     """Why the parameter came out as it did, and what to do next.
 
-    Made by `twoaxis.audit` or `twoaxis.load_audit`. All of it is in `tree`, whose layout is
-    documented in `twoaxis.diagnosis.tree`; the attributes below are read from it.
+    Made by `twoaxis.audit` or `twoaxis.load`. All of it is in `data`, an `xarray.DataTree`
+    whose layout `twoaxis.diagnosis.result` documents; the properties read from it.
 
     Attributes
     ----------
-    tree : xarray.DataTree
+    data : xarray.DataTree
     """
 
-    tree: xr.DataTree
+    schema = "audit"
+    layouts: ClassVar[Mapping[str, Layout]] = {
+        "/": ROOT_LAYOUT,
+        "/messages": MESSAGE_LAYOUT,
+        "/verdict": VERDICT_LAYOUT,
+        "/field": FIELD_LAYOUT,
+        "/matched": MATCHED_LAYOUT,
+        "/resimulation": RESIMULATION_LAYOUT,
+        "/history": HISTORY_LAYOUT,
+        "/actions": ACTION_LAYOUT,
+        **{path: cls.layouts["/"] for path, cls in PARTS.items()},
+    }
+    attributes: ClassVar[Mapping[str, Sequence[str]]] = {
+        "/": (
+            "written_by",
+            "title",
+            "route",
+            "reason",
+            "view_relation",
+            "layout",
+            "tolerance_statistic",
+            "tolerance_assumed",
+            "run",
+        ),
+        "/field": ("points_total", "points_kept", "field_name"),
+        "/matched": ("layout",),
+        "/resimulation": ("layout", "observations"),
+        **{path: _stamped(cls) for path, cls in PARTS.items()},
+    }
+    optional_groups = tuple(path for path in layouts if path not in REQUIRED)
+
+    # ------------------------------------------------------------------ building
+
+    @classmethod
+    def from_parts(
+        cls,
+        parts: Mapping[str, xr.Dataset | None],
+        attributes: Mapping[str, Any],
+        tolerance: Tolerance | None = None,
+    ) -> Audit:
+        """Build an audit from its parts; the verdict follows from them.
+
+        Parameters
+        ----------
+        parts : mapping of str to xarray.Dataset
+            By group, without ``/`` and ``/verdict``; None leaves a group out.
+        attributes : mapping of str to str
+            ``view_relation``, ``layout``, ``run``.
+        tolerance : Tolerance, optional
+        """
+        groups = {path: part for path, part in parts.items() if part is not None}
+        about = {
+            **cls._stamp(),
+            **attributes,
+            "tolerance_statistic": "mean" if tolerance is None else tolerance.statistic,
+            "tolerance_assumed": int(tolerance is not None and tolerance.assumed),
+        }
+        limits = {
+            f"tolerance_{name}": np.nan if tolerance is None else getattr(tolerance, name)
+            for name in TOLERANCES
+        }
+        root = labelled(ROOT_LAYOUT, limits, about)
+        partial = cls(xr.DataTree.from_dict({"/": root, **groups}, name=cls.schema))
+        verdict = labelled(VERDICT_LAYOUT, judge(partial), {})
+        whole = _joined(verdict)
+        root.attrs |= {
+            "title": f"twoaxis: audit around the {partial.center_word}",
+            "route": whole.route.value,
+            "reason": whole.reason,
+        }
+        groups = {"/": root, "/verdict": verdict, **groups}
+        return cls(xr.DataTree.from_dict(groups, name=cls.schema)).with_messages(())
+
+    def with_messages(self, messages: Sequence[Message]) -> Audit:
+        """Return the same audit with these messages."""
+        return self._with("/messages", labelled(MESSAGE_LAYOUT, message_variables(messages), {}))
+
+    def with_actions(self, actions: Sequence[Action]) -> Audit:
+        """Return the same audit with these actions, in place of `first_steps`."""
+        return self._with("/actions", labelled(ACTION_LAYOUT, action_variables(actions), {}))
+
+    def _with(self, path: str, group: xr.Dataset) -> Audit:
+        groups = {node.path: node.to_dataset(inherit=False) for node in self.data.subtree}
+        return Audit(xr.DataTree.from_dict({**groups, path: group}, name=self.schema))
+
+    # ------------------------------------------------------------------ parts
+
+    @cached_property
+    def _paths(self) -> set[str]:
+        return {node.path for node in self.data.subtree}
+
+    def _group(self, path: str) -> xr.Dataset:
+        node: Any = self.data[path]
+        found: xr.Dataset = node.to_dataset(inherit=False)
+        return found
 
     def group(self, path: str) -> xr.Dataset | None:
         """Return a group of the tree as a dataset, or None where the audit has none."""
-        return group_of(self.tree, path) if has_group(self.tree, path) else None
+        return self._group(path) if path in self._paths else None
 
-    def _required(self, path: str) -> xr.Dataset:
-        return group_of(self.tree, path)
+    def need(self, path: str) -> xr.Dataset:
+        """Return a group, or raise an error with the call that adds it."""
+        found = self.group(path)
+        if found is None:
+            what, call = MISSING.get(path, (f"the group {path}", "twoaxis.audit(...)"))
+            raise InputError(f"an audit with {what}", f"one without {path}", f"use {call}")
+        return found
+
+    def _part(self, path: str, cls: type[Part]) -> Part | None:
+        group = self.group(path)
+        return None if group is None else cls(group)
+
+    @cached_property
+    def score(self) -> Score:
+        """Axis 2 to first order, under the audited view."""
+        return Score(self._group("/score"))
+
+    @cached_property
+    def scan(self) -> FrozenScan:
+        """The frozen scan under the audited view."""
+        return FrozenScan(self._group("/scan"))
+
+    @cached_property
+    def audited(self) -> Reading:
+        """Score and scan under the audited view."""
+        return Reading(self.score, self.scan)
+
+    @cached_property
+    def training(self) -> Reading:
+        """Score and scan under the training view, in which alone delivery can be assessed."""
+        if not self.cross_view:
+            return self.audited
+        inside = "/training_view"
+        return Reading(
+            Score(self._group(f"{inside}/score")), FrozenScan(self.need(f"{inside}/scan"))
+        )
+
+    @cached_property
+    def delivery(self) -> Delivery | None:
+        """The delivery identity under the training view, where it can be assessed."""
+        return self._part("/delivery", Delivery)
+
+    @cached_property
+    def resolution(self) -> Resolution | None:
+        """Axis 1, without its forward model."""
+        return self._part("/resolution", Resolution)
+
+    @cached_property
+    def spectrum(self) -> Spectrum | None:
+        """Strength and score by residual mode, where they were computed."""
+        return self._part("/spectrum", Spectrum)
+
+    @cached_property
+    def snapshots(self) -> Snapshots | None:
+        """What `twoaxis.follow` found along training, where it was given."""
+        return self._part("/snapshots", Snapshots)
 
     @property
-    def parameters(self) -> dict[str, Parameter]:
-        """The audited parameters; with truths only where the audit is centred on them."""
-        return parameters_of(self._required("/"))
+    def verdict(self) -> xr.Dataset:
+        """Coordinates on the decision map, and routes, of parameters and eigen-directions."""
+        return self._group("/verdict")
+
+    @property
+    def field(self) -> xr.Dataset:
+        """Residual, sensitivity and evidence at the points."""
+        return self._group("/field")
+
+    # ------------------------------------------------------------------ what it is about
+
+    @property
+    def parameters(self) -> Parameters:
+        """The audited parameters; with truths only where the audit is centered on them."""
+        return self.score.parameters
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the parameters."""
+        return self.parameters.names
 
     @property
     def center(self) -> Center:
         """The point that the audit refers to."""
-        return center_from(self._required("/"))
+        return self.score.center
 
     @property
     def centered_on(self) -> str:
         """What that point is: "truth", "delivered" or "point"."""
-        return str(self.tree.attrs["centered_on"])
+        return self.center.kind
+
+    @property
+    def around_truth(self) -> bool:
+        """Whether deviations from the center are errors."""
+        return self.centered_on == "truth"
+
+    @property
+    def center_word(self) -> str:
+        """The center in words: truth, candidate or chosen point."""
+        return {"truth": "truth", "delivered": "candidate"}.get(self.centered_on, "chosen point")
+
+    @property
+    def matched_noun(self) -> str:
+        """What a deviation of matched fits is called: an error only around a truth."""
+        return "matched error" if self.around_truth else "matched deviation"
+
+    @property
+    def cross_view(self) -> bool:
+        """Whether the audited view differs from the training view."""
+        return bool(self.data.attrs["view_relation"] == OTHER_VIEW)
+
+    @property
+    def layout(self) -> str | None:
+        """The layout that the field's data come from; None for all layouts together."""
+        return str(self.data.attrs["layout"]) or None
+
+    @property
+    def run(self) -> str:
+        """Key of the audited run; empty where the field is not a run of `twoaxis.train`."""
+        return str(self.data.attrs["run"])
+
+    @property
+    def used_layouts(self) -> xr.Dataset:
+        """The resolution, restricted to the layouts that count for this audit."""
+        data = self.need("/resolution")
+        return data if self.layout is None else data.sel(layout=[self.layout])
+
+    @property
+    def undelivered(self) -> bool:
+        """Whether the audit is made around a point, and no value was delivered."""
+        return self.centered_on == "point" and self.parameters.delivered is None
+
+    @property
+    def reads_gap(self) -> bool:
+        """Whether stability is the delivery gap itself, not the displacement.
+
+        Around a point that is not what training delivered, the two differ.
+        """
+        return self.centered_on == "point" and self.delivery is not None
+
+    @property
+    def delivered_displacement(self) -> FloatArray | None:
+        """Delivered minus center, in coordinates."""
+        delivered = self.parameters.delivered
+        if delivered is None:
+            return None
+        coordinates = self.parameters.coordinates
+        return coordinates(delivered) - coordinates(self.center.values)
+
+    # ------------------------------------------------------------------ verdict
 
     @property
     def route(self) -> Route:
         """What to do next; with several parameters, what their needs add up to."""
-        return Route(str(self.tree.attrs["route"]))
+        return Route(str(self.data.attrs["route"]))
 
     @property
     def reason(self) -> str:
         """The measurements that the route rests on, or why there is none."""
-        return str(self.tree.attrs["reason"])
+        return str(self.data.attrs["reason"])
 
     @property
     def routes(self) -> dict[str, Route]:
         """The route of each parameter."""
-        verdict = self._required("/verdict")
-        names = map(str, verdict["parameter"].values)
-        return {n: Route(str(r)) for n, r in zip(names, verdict["route"].values, strict=True)}
+        return {name: v.route for name, v in self.verdicts.items()}
 
     @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """Route and reason of each parameter."""
+        return _verdicts(self.verdict)
+
+    @cached_property
     def tolerance(self) -> Tolerance | None:
-        """The tolerances that were declared."""
-        verdict = self._required("/verdict")
-        if "tolerance_material" not in verdict:
+        """The declared tolerances."""
+        limits = {n: float(self.data[f"tolerance_{n}"].values) for n in TOLERANCES}
+        if np.isnan(list(limits.values())).all():
             return None
-        statistic: Statistic = verdict.attrs["statistic"]
-        return Tolerance(
-            material=float(verdict["tolerance_material"]),
-            resolution=float(verdict["tolerance_resolution"]),
-            preference=float(verdict["tolerance_preference"]),
-            statistic=statistic,
-        )
+        statistic: Statistic = self.data.attrs["tolerance_statistic"]
+        assumed = bool(self.data.attrs["tolerance_assumed"])
+        return Tolerance(**limits, statistic=statistic, assumed=assumed)
+
+    def percent(self, quantity: str, name: str) -> float:
+        """Return one of the percentages of ``/verdict`` for one parameter; NaN: not known."""
+        return float(self.verdict[f"{quantity}_percent"].sel(parameter=name))
+
+    def off(self, name: str, value: float, center: float | None = None) -> float:
+        """Return a value relative to the center, or to another one, in signed percent."""
+        home = self.center.values[name] if center is None else center
+        parameter = self.parameters[name]
+        if home == 0 and parameter.scale is None:
+            return float("nan")
+        return float(parameter.percent(value, home))
 
     @property
-    def messages(self) -> list[str]:
-        """What a reader must know beside the route, as sentences."""
-        return [str(line) for line in self._required("/")["message"].values]
-
-    @property
-    def score(self) -> Score:
-        """Axis 2 to first order, under the audited view."""
-        return score_from(self._required("/score"), self.parameters, self.center)
-
-    @property
-    def scan(self) -> FrozenScan:
-        """The frozen scan under the audited view."""
-        return scan_from(self._required("/scan"), self.parameters, self.center)
-
-    @property
-    def delivery(self) -> Delivery | None:
-        """The delivery identity under the training view, where it can be read."""
-        group = self.group("/delivery")
-        return None if group is None else delivery_from(group)
-
-    @property
-    def resolution(self) -> Resolution | None:
-        """Axis 1, without its forward model."""
-        group = self.group("/resolution")
-        return None if group is None else from_group(group)
+    def messages(self) -> list[Message]:
+        """What a reader must know beside the route."""
+        return messages_from(self._group("/messages"))
 
     @property
     def actions(self) -> list[Action]:
-        """What to do about it: what `twoaxis.remedy` computed, or what the audit alone can say."""
+        """What to do: what `twoaxis.remedy` computed, or what the audit alone can say."""
         group = self.group("/actions")
-        return first_steps(Audited.of(self.tree)) if group is None else actions_from(group)
+        return first_steps_of(self) if group is None else actions_from(group)
 
-    def with_actions(self, actions: Sequence[Action]) -> Audit:
-        """Return the same audit with these actions."""
-        groups = {node.path: node.to_dataset(inherit=False) for node in self.tree.subtree}
-        groups["/actions"] = actions_group(actions)
-        return Audit(xr.DataTree.from_dict(groups, name="audit"))
+    # ------------------------------------------------------------------ for readers
 
     def summary(self) -> pd.DataFrame:
-        """Return a table with one row for each parameter: what was measured, and the route."""
-        verdict, root = self._required("/verdict"), self._required("/")
-        table: dict[str, object] = {"center": root["center"].values}
-        if "delivered" in root:
-            table["delivered"] = root["delivered"].values
-        percent = (
-            "delivered_percent",
-            "resolution_percent",
-            "preference_percent",
-            "scan_percent",
-            "gap_percent",
-            "training_preference_percent",
-        )
-        table |= {name: verdict[name].values for name in percent if name in verdict}
-        table["displacement"] = self._required("/score")["displacement"].values
+        """Return a table with one row per parameter: what was measured, and the route."""
+        verdict, parameters = self.verdict, self.parameters
+        table: dict[str, Any] = {"center": [self.center.values[n] for n in self.names]}
+        if parameters.delivered is not None:
+            table["delivered"] = [parameters.delivered[n] for n in self.names]
+        known = {
+            "delivered_percent": self.around_truth and parameters.delivered is not None,
+            "resolution_percent": self.resolution is not None,
+            "preference_percent": True,
+            "scan_percent": True,
+            "gap_percent": self.delivery is not None,
+            "training_preference_percent": self.cross_view,
+        }
+        table |= {name: verdict[name].values for name, there in known.items() if there}
+        table["displacement"] = self.score.data["displacement"].values
         matched = self.group("/matched")
         if matched is not None:
             table["matched"] = matched["estimate"].values
             for name in ("difference_percent", "excess_percent"):
-                if name in matched:
+                if matched[name].notnull().all():
                     table[name] = matched[name].values
         table["route"] = [route.value for route in self.routes.values()]
-        names = [str(name) for name in root["parameter"].values]
-        return pd.DataFrame(table, index=pd.Index(names, name="parameter"))
+        return pd.DataFrame(table, index=pd.Index(self.names, name="parameter"))
 
     def directions(self) -> pd.DataFrame:
         """Return the eigen-directions of the strength, weakest first, each with its route.
 
-        The columns ``share of ...`` hold the direction, in units of 100 percent.
+        The columns ``share of ...`` hold the direction, in units of 100%.
         """
-        verdict = self._required("/verdict")
-        table: dict[str, object] = {
-            f"share of {name}": verdict["direction_vector"]
-            .transpose("direction", "parameter")
-            .values[:, j]
-            for j, name in enumerate(verdict["parameter"].values)
-        }
-        for name in ("strength", "status", "displacement", "preference_percent"):
+        verdict = self.verdict
+        vectors = verdict["direction_vector"].transpose("direction", "parameter").values
+        table: dict[str, Any] = {f"share of {n}": vectors[:, j] for j, n in enumerate(self.names)}
+        columns = ["strength", "status", "displacement", "preference_percent"]
+        if self.around_truth and self.parameters.delivered is not None:
+            columns.append("delivered_percent")
+        if self.resolution is not None:
+            columns.append("resolution_percent")
+        for name in (*columns, "route", "reason"):
             table[name] = verdict[f"direction_{name}"].values
-        for name in ("delivered_percent", "resolution_percent"):
-            if f"direction_{name}" in verdict:
-                table[name] = verdict[f"direction_{name}"].values
-        for name in ("route", "reason"):
-            table[name] = [str(value) for value in verdict[f"direction_{name}"].values]
-        numbers = pd.Index(np.arange(verdict.sizes["direction"]), name="direction")
-        return pd.DataFrame(table, index=numbers)
+        return pd.DataFrame(table).rename_axis("direction")
 
     def __repr__(self) -> str:
-        return text.as_text(self.tree, self.actions)
+        return as_text(self)
 
-    def _repr_html_(self) -> str:
-        from twoaxis.report.page import notebook_html
+    # ------------------------------------------------------------------ agreement of a file
 
-        return notebook_html(self.tree, advice=self.route.advice)
+    def derived(self) -> dict[str, Any]:
+        """Return the variables of ``/verdict`` and ``/delivery`` as they follow from the parts."""
+        stored = self.verdict["direction_vector"].transpose("direction", "parameter").values
+        found = {f"/verdict/{n}": v for n, v in judge(self, stored).items()}
+        found |= derived_of_data(self)
+        if self.delivery is not None:
+            again = delivery_of(self.parameters, self.training.scan.minimum or {})
+            for name, variable in again.data.data_vars.items():
+                found[f"/delivery/{name}"] = variable.values
+        return found
 
-    def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page: one file that works offline, in light and dark, on screen and paper."""
-        # Here and not above: only the page needs templates and pictures.
-        from twoaxis.report.page import render
-
-        page = render(self.tree, advice=self.route.advice, actions=self.actions)
-        return write_whole(path, lambda target: target.write_text(page, encoding="utf-8"))
-
-    def to_netcdf(self, path: str | os.PathLike[str]) -> Path:
-        """Write the tree to one netCDF file, whole or not at all."""
-
-        def write(target: Path) -> None:
-            try:
-                self.tree.to_netcdf(target, engine="h5netcdf")
-            except (ValueError, TypeError) as error:  # text that HDF5 cannot hold
-                raise InputError(
-                    "names and texts that a netCDF file can hold",
-                    f"{type(error).__name__}: {error}",
-                    "leave NUL characters and broken Unicode out of the names",
-                ) from error
-
-        return write_whole(path, write)
-
-
-ATTRIBUTES = {
-    "/": ("centered_on", "route", "reason", "view", "training_view", "view_relation"),
-    "/score": ("view", "derivative"),
-    "/scan": (
-        "status",
-        "affine",
-        "affine_checked",
-        "affine_deviation",
-        "start_spread",
-        "view",
-    ),
-    "/field": ("points_total", "points_kept", "field_name"),
-    "/spectrum": ("basis", "complete"),
-    "/resimulation": ("layout", "observations"),
-    "/matched": ("layout",),
-}
-# What the words and pictures of axis 1 need; its other variables are its own affair.
-RESOLUTION = (
-    "estimate",
-    "center",
-    "deviation_percent",
-    "fisher_deviation_percent",
-    "fisher_sd_percent",
-    "used",
-)
+    def check(self) -> None:
+        """Raise `InputError` if parts contradict themselves or each other."""
+        for path, cls in PARTS.items():
+            part = self._part(path, cls)
+            if part is None:
+                continue
+            _agree(part.data.attrs["schema"], cls._stamp()["schema"], f"schema of {path}")
+            part.check()
+            _agree(list(map(str, part.data["parameter"].values)), self.names, f"names in {path}")
+            if path.endswith(("score", "scan")):
+                _agree(part.data["center"].values.tolist(), list(self.center.values.values()), path)
+                _agree(Parameters.from_dataset(part.data), self.parameters, path)
+        for path in ("/field", "/matched", "/resimulation", "/history"):
+            group = self.group(path)
+            if group is not None:
+                _agree(list(map(str, group["parameter"].values)), self.names, f"names in {path}")
+        _agree(("/training_view/score" in self._paths), self.cross_view, "views")
+        super().check()
+        whole = _joined(self.verdict)
+        _agree((self.route, self.reason), (whole.route, whole.reason), "route and reason")
+        self.directions(), self.tolerance, self.messages, self.actions
 
 
-def load_audit(path: str | os.PathLike[str]) -> Audit:
-    """Load an `Audit` from a netCDF file. Nothing in the file is executed.
-
-    Parameters
-    ----------
-    path : path-like
-        Written by ``audit.to_netcdf``.
-    """
-    path = existing_netcdf(path)
-    tree = read_netcdf(path, _opened, "Audit.to_netcdf", "write it again")
-    again = "load it with the version of twoaxis that wrote it, or make it again"
-    check_schema(tree.attrs, SCHEMA, path, again)
-    audit = Audit(tree)
-    refuse(path, _first_fault(tree) or contradiction(lambda: _use(audit)))
-    tree.name = "audit"
-    return audit
+def _verdicts(verdict: xr.Dataset) -> dict[str, Verdict]:
+    rows = zip(
+        map(str, verdict["parameter"].values),
+        map(str, verdict["route"].values),
+        map(str, verdict["reason"].values),
+        strict=True,
+    )
+    return {name: Verdict(Route(route), reason) for name, route, reason in rows}
 
 
-def _opened(path: Path) -> xr.DataTree:
-    with xr.open_datatree(path, engine="h5netcdf", phony_dims="sort") as opened:
-        return opened.load()
+def _joined(verdict: xr.Dataset) -> Verdict:
+    return join(_verdicts(verdict))
 
 
-def _first_fault(tree: xr.DataTree) -> str:
-    """Compare groups, variables, dimensions and kinds with the layout; say what differs."""
-    present = {node.path for node in tree.subtree}
-    for path in REQUIRED_GROUPS:
-        if path not in present:
-            return f"no group {path}"
-    for path in [p for p in TREE if p in present]:
-        data = group_of(tree, path)
-        for name in ATTRIBUTES.get(path, ()):
-            if name not in data.attrs:
-                return f"no attribute {name} in {path}"
-        for name, known in TREE[path].items():
-            if name in data.variables:
-                fault = _variable_fault(data, path, name, known)
-            else:
-                fault = f"no variable {name} in {path}" if known.required else ""
-            if fault:
-                return fault
-    if "/resolution" in present:
-        for name in RESOLUTION:
-            if name not in group_of(tree, "/resolution").variables:
-                return f"no variable {name} in /resolution"
-    return ""
-
-
-def _variable_fault(data: xr.Dataset, path: str, name: str, known: Variable) -> str:
-    variable = data[name]
-    if variable.dims != known.dims:
-        return f"the dimensions {variable.dims} of {name} in {path}"
-    # An empty list of texts comes back without a kind.
-    kinds = "UOT" if known.units == TEXT else "biuf"
-    if variable.size and variable.dtype.kind not in kinds:
-        return f"values of {variable.dtype} as {name} in {path}"
-    return ""
-
-
-def _use(audit: Audit) -> None:
-    """Do everything that a reader will ask of it."""
-    repr(audit), audit._repr_html_(), audit.summary(), audit.directions()
-    repr(audit.score), repr(audit.scan), audit.delivery, audit.resolution, audit.tolerance
+def _agree(found: Any, expected: Any, what: str) -> None:
+    if found != expected:
+        raise InputError(
+            f"{what}: {expected}", f"{found}", "write the file again; it was changed after saving"
+        )

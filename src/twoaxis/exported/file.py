@@ -56,7 +56,7 @@ from twoaxis.frozen import FrozenResidual, check_repeatable, rounding_unit
 from twoaxis.netcdf import read_netcdf
 from twoaxis.parameters import Parameter
 from twoaxis.version import __version__
-from twoaxis.views.storage import view_from_plain, view_to_plain
+from twoaxis.views.encoding import view_from_plain, view_to_plain
 from twoaxis.views.view import View
 
 SCHEMA = "twoaxis.residual/1"

@@ -1,4 +1,4 @@
-"""Forward models: the declared solvers, anybody's callable, and banks over parameters."""
+"""Forward models: the declared solvers, a callable of the user, and banks over parameters."""
 
 from __future__ import annotations
 

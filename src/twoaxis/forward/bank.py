@@ -1,7 +1,7 @@
 """A bank: predictions at many values of one parameter, and a curve through them.
 
-Every dataset that shares the forward model can be fitted from one bank, so the cost of
-2,400 fits is the cost of a few hundred solves. Between entries the predictions follow
+Every dataset that shares the forward model can be fitted from one bank: 2,400 fits cost a few
+hundred solves. Between entries the predictions follow
 PCHIP, SciPy's monotone piecewise cubic, one curve for each observed entry.
 """
 
@@ -20,7 +20,7 @@ from twoaxis.progress import Advance
 
 FloatArray = NDArray[np.float64]
 
-# An entry whose predictions are larger than this multiple of those at the centre is not used:
+# An entry whose predictions are larger than this multiple of those at the center is not used:
 # interpolation and squares would leave the range of float64.
 LARGEST_GROWTH = 1e75
 
@@ -78,20 +78,22 @@ def build_bank(
     values, reasons = model(knots[:, None], advance)
     scale = float(np.abs(model.center_values[model.entries]).max()) or 1.0
     for entry in np.flatnonzero(np.abs(values / scale).max(axis=1) > LARGEST_GROWTH).tolist():
-        reasons[entry] = f"{model.name} returned more than {LARGEST_GROWTH:g} times its centre"
+        reasons[entry] = (
+            f"{model.name} returned more than {LARGEST_GROWTH:g} times its value at the center"
+        )
     good = np.array([not reason for reason in reasons])
     left = int(np.clip(np.searchsorted(knots, center, side="right") - 1, 0, size - 2))
     around = slice(left, left + 2)
     if np.isclose(center, knots[around], rtol=0, atol=1e-9 * (knots[1] - knots[0])).any():
-        # On a knot, the neighbours on both sides count, as far as the bounds allow.
+        # On a knot, the neighbors on both sides count, as far as the bounds allow.
         knot = left + int(np.argmin(np.abs(knots[around] - center)))
         around = slice(max(knot - 1, 0), knot + 2)
     if not good[around].all():
         at = parameter.to_value(knots[around][~good[around]])[0]
         reason = next(r for r in reasons[around] if r)
         raise InputError(
-            f"{model.name} to work on both sides of the centre",
-            f"none at {name}={at:g} ({reason})",
+            f"{model.name} to work on both sides of the center",
+            f"a failure at {name}={at:g} ({reason})",
             f"choose bounds in which {model.name} works, or a finer bank",
         )
     gaps = np.flatnonzero(~good)
@@ -107,7 +109,7 @@ def _excluded(
     parameter: Parameter, knots: FloatArray, reasons: list[str], first: int, last: int
 ) -> dict[float, str]:
     """Return the entries outside the usable run, each with its reason."""
-    beyond = "lies beyond a value at which the forward model cannot be used"
+    beyond = "lies beyond a value at which the forward model failed"
     physical = parameter.to_value(knots)
     return {
         float(physical[i]): reasons[i] or beyond

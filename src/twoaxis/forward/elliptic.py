@@ -2,7 +2,7 @@
 
 With the permeability taken halfway between nodes, ``-div(k grad u) = f`` becomes a
 symmetric positive definite system whose entries lie in a narrow band; LAPACK's banded
-Cholesky factorisation solves it about twice as fast as a general sparse LU at this size.
+Cholesky factorization solves it about twice as fast as a general sparse LU at this size.
 The error against the manufactured field falls with the square of the spacing.
 """
 

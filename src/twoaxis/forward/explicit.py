@@ -1,4 +1,4 @@
-"""The declared solver of the evolution problems: forward Euler, centred differences.
+"""The declared solver of the evolution problems: forward Euler, centered differences.
 
 The scheme is part of the protocol, not an approximation to be improved: the data come
 from it, and the matched estimator fits with the same one. It runs a whole vector of
@@ -6,8 +6,8 @@ parameters at once, space on the first axis and parameters on the last, so that 
 difference quotient is one contiguous array operation.
 
 The scheme is explicit and therefore unstable for some parameters (Burgers below a
-viscosity of about 0.0028). A field that has stopped being finite is returned as a row of
-NaN, which the forward model turns into an exclusion by name.
+viscosity of about 0.0028). A field that is no longer finite is returned as a row of NaN,
+which the forward model excludes with its reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BLOCK = 128
 
 
 @dataclass(frozen=True)
-class CentredDifferences:
+class CenteredDifferences:
     """Difference quotients at the interior nodes of an even grid, space first."""
 
     spacing: float
@@ -148,7 +148,7 @@ class ExplicitSolver:
         level, node = np.divmod(sites, self.nodes)
         order = np.argsort(level, kind="stable")
         ends = np.searchsorted(level[order], np.arange(self.levels), side="right")
-        stencil = CentredDifferences(self.x[1] - self.x[0])
+        stencil = CenteredDifferences(self.x[1] - self.x[0])
         time_step = self.t[1] - self.t[0]
         width = len(next(iter(parameters.values())))
         u = np.repeat(self.problem.initial(self.x)[:, None], width, axis=1)

@@ -1,4 +1,4 @@
-"""Anybody's forward model as one batched map from coordinates to predictions.
+"""A forward model of the user as one batched map from coordinates to predictions.
 
 The user's callable takes physical parameters by keyword and returns predictions of any
 shape. Here it becomes a map from an array of coordinates, shape (B, d), to an array of
@@ -17,20 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
-from twoaxis.parameters import Parameter
+from twoaxis.parameters import Parameter, Parameters
 from twoaxis.progress import Advance
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-# A vectorised model is called with at most this many parameters, and fewer when its
+# A vectorized model is called with at most this many parameters, and fewer when its
 # output is so large that the batch would pass the memory limit.
 MAX_BATCH = 128
 BATCH_BYTES = 256 * 2**20
 
 
 class Predictions(NamedTuple):
-    """Predictions, and why there are none where there are none.
+    """Predictions, and the reasons of failures.
 
     Attributes
     ----------
@@ -53,12 +53,12 @@ class ForwardModel:
         ``forward(**parameters)``, physical values in, predictions of any fixed shape out.
     parameters : mapping of str to Parameter
     center : mapping of str to float
-        Where the model is first tried. It must work there.
+        Where the model is first called. It must work there.
     vectorized : bool
         Whether `forward` takes a vector of length B for each parameter and returns its
         predictions with a leading axis of length B.
     name : str
-        What messages call it.
+        Its name in messages.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ForwardModel:
         vectorized: bool = False,
         name: str = "forward",
     ) -> None:
-        self.parameters = dict(parameters)
+        self.parameters = Parameters(parameters)
         self.vectorized = vectorized
         self.name = name
         self._forward = forward
@@ -86,13 +86,13 @@ class ForwardModel:
     def observe(self, entries: IndexArray) -> None:
         """Keep only these flat entries of the output, in this order.
 
-        What lies outside them is neither stored nor asked to be finite.
+        Other entries are not stored and need not be finite.
         """
         self.entries = entries
         bad = ~np.isfinite(self.center_values[entries])
         if bad.any():
             raise InputError(
-                f"finite predictions of {self.name} at the centre",
+                f"finite predictions of {self.name} at the center",
                 f"{bad.sum()} of {bad.size} observed entries not finite "
                 f"(first: entry {entries[bad][0]})",
                 f"correct {self.name}, or choose layouts that leave those entries out",
@@ -125,7 +125,7 @@ class ForwardModel:
             result = self._evaluate({name: v[rows] for name, v in physical.items()})
             if not isinstance(result, str):
                 values[rows] = result
-            else:  # find out which members of the batch are to blame
+            else:  # find the members of the batch that fail
                 for row in range(rows.start, rows.stop):
                     alone = self._evaluate({name: v[row : row + 1] for name, v in physical.items()})
                     if isinstance(alone, str):
@@ -142,10 +142,10 @@ class ForwardModel:
     def _evaluate(self, physical: dict[str, FloatArray]) -> FloatArray | str:
         """Return predictions at the observed entries, or the reason why there are none."""
         try:
-            # Non-finite numbers are looked for afterwards; NumPy need not warn of them here.
+            # Non-finite numbers are detected afterwards; NumPy need not warn of them here.
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 output = self._call(physical)
-        except Exception as error:  # a simulator may fail in any way of its own
+        except Exception as error:  # a simulator may raise anything
             return f"{self.name} raised {type(error).__name__}: {error}"
         return self._flat(output, physical)[:, self.entries]
 
@@ -158,19 +158,19 @@ class ForwardModel:
         """Return output as floats of shape (batch, size), after checking its kind and shape."""
         batch = len(next(iter(physical.values())))
         array = _as_floats(output, self.name, describe(physical))
-        wanted = (batch, *self.shape)
-        if array.shape != wanted:
-            shown = wanted if self.vectorized else self.shape
+        expected = (batch, *self.shape)
+        if array.shape != expected:
+            shown = expected if self.vectorized else self.shape
             came = array.shape if self.vectorized else array.shape[1:]
             raise InputError(
-                f"{self.name} to return the shape {shown} that it has at the centre",
+                f"{self.name} to return the shape {shown} that it has at the center",
                 f"the shape {came} for {describe(physical)}",
                 f"make {self.name} return the same entries for every parameter",
             )
         return array.reshape(batch, -1)
 
     def _first_call(self, center: Mapping[str, float]) -> tuple[tuple[int, ...], FloatArray]:
-        """Learn the output's shape from a call at the centre."""
+        """Return shape and values of the output from a call at the center."""
         physical = {name: np.array([center[name]]) for name in self.parameters}
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -178,14 +178,14 @@ class ForwardModel:
         except Exception as error:
             call = ", ".join(f"{name}={center[name]:g}" for name in self.parameters)
             raise InputError(
-                f"{self.name} to work at the centre, {self.name}({call})",
+                f"{self.name} to work at the center, {self.name}({call})",
                 f"{type(error).__name__}: {error}",
                 f"make that call by itself and correct {self.name}",
             ) from error
         array = _as_floats(output, self.name, describe(physical))
         if self.vectorized and (array.ndim == 0 or array.shape[0] != 1):
             raise InputError(
-                f"a vectorised {self.name} to return one leading row for each parameter value",
+                f"a vectorized {self.name} to return one leading row for each parameter value",
                 f"the shape {array.shape} for one value",
                 "stack the predictions along the first axis, or pass vectorized=False",
             )
@@ -224,7 +224,7 @@ def describe(physical: Mapping[str, FloatArray]) -> str:
 
 
 def _as_floats(output: Any, name: str, at: str) -> FloatArray:
-    """Return real numbers as float64, or say what came instead."""
+    """Return real numbers as float64; anything else is an `InputError`."""
     inner = output[0] if isinstance(output, list) and len(output) == 1 else output
     kind = f"{type(inner).__name__}"
     try:
@@ -236,7 +236,7 @@ def _as_floats(output: Any, name: str, at: str) -> FloatArray:
         if array.dtype.kind != "O":
             kind = f"an array of {array.dtype}"
     except (ValueError, TypeError, RuntimeError):
-        pass  # ragged lists, and tensors that carry a graph; the message below names them
+        pass  # ragged lists, and tensors that require gradients
     raise InputError(
         f"{name} to return an array of real numbers",
         f"{kind} for {at}",

@@ -1,4 +1,4 @@
-r"""Did training deliver what the field prefers? The bookkeeping of one displacement.
+r"""Did training deliver what the field prefers? One displacement, split into two.
 
 .. math:: q_{train} - q^\star = (q_{profile} - q^\star) + (q_{train} - q_{profile}),
 
@@ -8,46 +8,120 @@ total = preference + gap, all in coordinates. Without a truth only the gap is de
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from twoaxis.errors import InputError
+from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Parameter, Parameters
+from twoaxis.result import PARAMETER_LAYOUT, Result
+
+LAYOUT: Layout = {
+    **PARAMETER_LAYOUT,
+    "preferred": Variable(
+        ("parameter",), "float", "value that the frozen field prefers", finite=True
+    ),
+    "gap": Variable(("parameter",), "float", "coordinate delivered minus preferred", finite=True),
+    "gap_percent": Variable(
+        ("parameter",), "float", "gap relative to the preferred value, signed", "%", finite=True
+    ),
+    "preference": Variable(
+        ("parameter",), "float", "coordinate preferred minus true; NaN: truth not known"
+    ),
+    "total": Variable(
+        ("parameter",), "float", "coordinate delivered minus true; NaN: truth not known"
+    ),
+}
 
 
-@dataclass(frozen=True)
-class Delivery:
+@final
+class Delivery(Result[xr.Dataset]):
     """The three terms for each parameter, as differences of coordinates.
 
-    Attributes
-    ----------
-    gap : dict of str to float
-        Delivered minus preferred.
-    preference : dict of str to float, or None
-        Preferred minus truth; None without a truth.
-    total : dict of str to float, or None
-        Delivered minus truth; None without a truth.
-    gap_percent : dict of str to float
-        The gap as a signed percentage of the preferred value.
+    Made by `twoaxis.delivery`.
     """
 
-    gap: dict[str, float]
-    preference: dict[str, float] | None
-    total: dict[str, float] | None
-    gap_percent: dict[str, float]
+    schema = "delivery"
+    layouts = {"/": LAYOUT}  # noqa: RUF012
+    attributes = {"/": ("view",)}  # noqa: RUF012
+
+    def derived(self) -> dict[str, Any]:
+        """Return the terms, which follow from the parameters and the preferred values."""
+        parameters = self.parameters
+        preferred = dict(zip(parameters, self.data["preferred"].values.tolist(), strict=True))
+        delivered = parameters.require("delivered")
+        by_profile, by_training = map(parameters.coordinates, (preferred, delivered))
+        unknown = np.full(len(parameters), np.nan)
+        truth = unknown if parameters.truth is None else parameters.coordinates(parameters.truth)
+        percent = [p.percent(delivered[name], preferred[name]) for name, p in parameters.items()]
+        return {
+            "gap": by_training - by_profile,
+            "gap_percent": np.array(percent),
+            "preference": by_profile - truth,
+            "total": by_training - truth,
+        }
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters, in order."""
+        return Parameters.from_dataset(self.data)
+
+    @property
+    def view(self) -> str:
+        """The training view in words; empty where it is not known."""
+        return str(self.data.attrs["view"])
+
+    @property
+    def preferred(self) -> dict[str, float]:
+        """Physical values that the frozen field prefers."""
+        return self.parameters.named(self.data["preferred"].values)
+
+    @property
+    def gap(self) -> dict[str, float]:
+        """Delivered minus preferred, in coordinates."""
+        return self.parameters.named(self.data["gap"].values)
+
+    @property
+    def gap_percent(self) -> dict[str, float]:
+        """The gap as a signed percentage of the preferred value."""
+        return self.parameters.named(self.data["gap_percent"].values)
+
+    @property
+    def preference(self) -> dict[str, float] | None:
+        """Preferred minus truth, in coordinates; None unless all truths are known."""
+        return self._around_truth("preference")
+
+    @property
+    def total(self) -> dict[str, float] | None:
+        """Delivered minus truth, in coordinates; None unless all truths are known."""
+        return self._around_truth("total")
+
+    def _around_truth(self, name: str) -> dict[str, float] | None:
+        parameters = self.parameters
+        return None if parameters.truth is None else parameters.named(self.data[name].values)
 
     def summary(self) -> pd.DataFrame:
         """Return a table with one row for each parameter and one column for each term."""
-        terms = {"gap": self.gap, "gap_percent": self.gap_percent}
-        if self.preference is not None and self.total is not None:
-            terms = {"total": self.total, "preference": self.preference, **terms}
-        return pd.DataFrame(terms).rename_axis("parameter")
+        known = ("total", "preference") if self.parameters.truth is not None else ()
+        names = [str(name) for name in self.data["parameter"].values]
+        return pd.DataFrame(
+            {term: self.data[term].values for term in (*known, "gap", "gap_percent")},
+            index=pd.Index(names, name="parameter"),
+        )
+
+    def __repr__(self) -> str:
+        head = "Delivery: total = preference + gap, in coordinates"
+        return f"{head}\n{self.summary().to_string(float_format=lambda v: f'{v:.5g}')}"
 
 
 def delivery(
-    parameters: Mapping[str, Parameter], preferred: Mapping[str, float] | None
+    parameters: Mapping[str, Parameter],
+    preferred: Mapping[str, float] | None,
+    *,
+    view: str = "",
 ) -> Delivery:
     """Split the delivered displacement into preference and delivery gap.
 
@@ -57,6 +131,12 @@ def delivery(
         With `delivered`, and with `truth` where it is known.
     preferred : mapping of str to float
         Physical values at the minimum of the frozen scan, under the training view.
+    view : str
+        The training view in words, such as ``scan.view``.
+
+    Returns
+    -------
+    Delivery
 
     Examples
     --------
@@ -66,20 +146,20 @@ def delivery(
     >>> round(terms.preference["nu"] + terms.gap["nu"] - terms.total["nu"], 12)
     0.0
     """
-    checked = Parameters(parameters)
+    known = Parameters(parameters)
     if not isinstance(preferred, Mapping):
         raise InputError(
-            f"preferred values for {', '.join(checked)}",
+            f"preferred values for {', '.join(known)}",
             repr(preferred),
-            "pass scan.minimum; a flat scan has none, and then nothing can be delivered",
+            "pass scan.minimum; a flat scan has none, and then there is no gap",
         )
-    if set(preferred) != set(checked):
+    if set(preferred) != set(known):
         raise InputError(
-            f"preferred values for {', '.join(checked)}",
+            f"preferred values for {', '.join(known)}",
             f"values for {', '.join(preferred) or 'none'}",
             "pass scan.minimum, which names every parameter",
         )
-    for name, parameter in checked.items():
+    for name, parameter in known.items():
         value = preferred[name]
         real = isinstance(value, (int, float, np.integer, np.floating)) and np.isfinite(value)
         if not real or (parameter.coordinate == "log" and value <= 0):
@@ -89,25 +169,6 @@ def delivery(
                 repr(value),
                 "pass scan.minimum",
             )
-    delivered = Parameters(checked).require("delivered")
-    coordinates = {
-        name: (
-            None if p.truth is None else float(p.to_coordinate(p.truth)),
-            float(p.to_coordinate(preferred[name])),
-            float(p.to_coordinate(delivered[name])),
-        )
-        for name, p in checked.items()
-    }
-    gap = {name: train - prof for name, (_, prof, train) in coordinates.items()}
-    percent = {
-        name: float(p.percent(delivered[name], preferred[name])) for name, p in checked.items()
-    }
-    if any(truth is None for truth, _, _ in coordinates.values()):
-        return Delivery(gap=gap, preference=None, total=None, gap_percent=percent)
-    known = {n: (t, p, d) for n, (t, p, d) in coordinates.items() if t is not None}
-    return Delivery(
-        gap=gap,
-        preference={name: prof - truth for name, (truth, prof, _) in known.items()},
-        total={name: train - truth for name, (truth, _, train) in known.items()},
-        gap_percent=percent,
-    )
+    known.require("delivered")
+    values = {**known.variables(), "preferred": [float(preferred[name]) for name in known]}
+    return Delivery.from_values(values, {"view": view})

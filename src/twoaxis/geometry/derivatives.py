@@ -23,7 +23,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -65,6 +65,8 @@ class Linearization:
         Where the first derivatives come from.
     exact : bool
         Whether they are exact, and not differences.
+    requested : {"auto", "exact", "difference"}
+        What `linearize` was asked for.
     """
 
     residual: FloatArray
@@ -72,6 +74,7 @@ class Linearization:
     weighted_second: Callable[[FloatArray], FloatArray]
     source: str
     exact: bool
+    requested: Derivative = "auto"
 
 
 def linearize(
@@ -114,7 +117,7 @@ def linearize(
         else:
             columns, doubt = _verified(frozen, center, output, residual, exact, check)
             if columns is not None:
-                found = _from_exact(around, columns, *exact)
+                found = replace(_from_exact(around, columns, *exact), requested=derivative)
                 return _representable(found, frozen) if check else found
         if derivative == "exact":
             raise InputError(
@@ -134,6 +137,7 @@ def linearize(
                 stacklevel=3,
             )
     found = _by_differences(around, doubt if derivative != "difference" and exact else "")
+    found = replace(found, requested=derivative)
     return _representable(found, frozen) if check else found
 
 

@@ -1,31 +1,23 @@
-r"""The frozen scan: the whole profile of a frozen field, not its value at one point.
+r"""The frozen scan: the profile of a frozen field over the bounds, not its value at one point.
 
 The profile :math:`\phi(q) = r(q)^\top M\,r(q)` is evaluated over the bounds with the field
 held. It is a slice through the training objective, never a profile likelihood: nothing is
 fitted again. The scan tests the local displacement, finds minima elsewhere, and says when
 there is none inside the bounds.
 
-A frozen scan as its reader meets it: slices, minima and what to make of them.
-
-The profile of a frozen field as a function, and what every scan of it shares.
-
-The scan of one parameter: every local minimum, refined on the profile's derivative.
-
-The scan of several parameters: a grid over the box, then bounded least squares.
+With one parameter every local minimum of a grid is refined on the derivative of the profile.
+With several, a grid over the bounds gives starts for bounded nonlinear least squares.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
-from scipy.signal import find_peaks
 
 from twoaxis.errors import InputError
 from twoaxis.frozen import (
@@ -39,9 +31,11 @@ from twoaxis.frozen import (
 )
 from twoaxis.geometry.affine import AffineProfile, affine_in_bounds, affine_profile
 from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
-from twoaxis.geometry.score import check_metric_size, score_terms
+from twoaxis.geometry.score import center_words, check_metric_size, score_terms
+from twoaxis.io import Layout, Variable
 from twoaxis.least_squares import minimize
 from twoaxis.parameters import Center, Parameter, Parameters
+from twoaxis.result import CENTER_LAYOUT, PARAMETER_LAYOUT, CenteredResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,130 +43,6 @@ if TYPE_CHECKING:
     from twoaxis.views import BoundView, View
 
 FloatArray = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class FrozenScan:
-    """The profile of a frozen field over the bounds, and its minima.
-
-    Made by `twoaxis.frozen_scan`. Figures of the study use the grid minimum; `minimum` is the
-    continuously refined one.
-
-    Attributes
-    ----------
-    parameters : dict of str to Parameter
-    center : Center
-    slices : dict of str to tuple of array
-        For each parameter, candidate values and the profile with the others at the centre.
-    minimum, grid_minimum : dict of str to float, or None
-        Physical values at the global minimum, refined and on the grid; None when flat.
-    local_minima : pandas.DataFrame
-        All minima that were found, lowest first, with their profile values, and which of
-        them holds the centre in its basin.
-    status : str
-        "interior", on which bound the minimum lies, or that the profile is flat.
-    affine : bool
-        Whether the residual is affine in the physical parameters: all of it is then exact.
-    start_spread : float
-        Largest distance, in coordinates, between refined starts that reached the global
-        minimum; zero for one parameter.
-    view : str
-        The view, in words.
-    affine_checked : int
-        Number of parameter values at which the residual was compared with an affine form, and
-        its exact profile with direct evaluations; the comparison ends where it fails.
-    affine_deviation : float
-        Largest relative deviation found there.
-    """
-
-    parameters: dict[str, Parameter]
-    center: Center
-    slices: dict[str, tuple[FloatArray, FloatArray]]
-    minimum: dict[str, float] | None
-    grid_minimum: dict[str, float] | None
-    local_minima: pd.DataFrame
-    status: str
-    affine: bool
-    start_spread: float
-    view: str
-    affine_checked: int = 0
-    affine_deviation: float = 0.0
-
-    @property
-    def cut_off(self) -> bool:
-        """Whether the bounds decide: the minimum lies on one of them, or there is none."""
-        return self.minimum is None or self.status.startswith("on the")
-
-    @property
-    def displacement(self) -> dict[str, float] | None:
-        """Coordinate of the refined minimum minus that of the centre."""
-        return self._displacement(self.minimum)
-
-    @property
-    def grid_displacement(self) -> dict[str, float] | None:
-        """The same for the grid minimum; exactly zero counts as no direction."""
-        return self._displacement(self.grid_minimum)
-
-    @property
-    def basin_minimum(self) -> dict[str, float] | None:
-        """The minimum of the basin that holds the centre."""
-        holds = self.local_minima[self.local_minima["holds_center"]]
-        if holds.empty:
-            return None
-        return {name: float(holds.iloc[0][name]) for name in self.parameters}
-
-    @property
-    def error_percent(self) -> dict[str, float] | None:
-        """Unsigned distance of the refined minimum from the centre, in percent."""
-        if self.minimum is None:
-            return None
-        return {
-            name: float(abs(p.percent(self.minimum[name], self.center.values[name])))
-            for name, p in self.parameters.items()
-        }
-
-    def _displacement(self, minimum: dict[str, float] | None) -> dict[str, float] | None:
-        if minimum is None:
-            return None
-        result = {}
-        for name, p in self.parameters.items():
-            here = float(p.to_coordinate(self.center.values[name]))
-            moved = float(p.to_coordinate(minimum[name])) - here
-            # A minimum at the centre itself has no direction, whatever rounding makes of it.
-            result[name] = 0.0 if abs(moved) <= 1e-14 * max(1.0, abs(here)) else moved
-        return result
-
-    def to_dataset(self) -> xr.Dataset:
-        """Return the slices and minima as a labelled dataset."""
-        variables: dict[str, Any] = {}
-        for name, (candidates, profile) in self.slices.items():
-            variables[f"profile_{name}"] = (
-                [f"candidate_{name}"],
-                profile,
-                {"long_name": f"frozen profile along {name}, the others at the centre"},
-            )
-            variables[f"value_{name}"] = (
-                [f"candidate_{name}"],
-                candidates,
-                {"long_name": f"candidate values of {name}"},
-            )
-        attributes = {
-            "view": self.view,
-            "status": self.status,
-            "affine": int(self.affine),
-            "affine_checked": self.affine_checked,
-            "affine_deviation": self.affine_deviation,
-        }
-        for label, minimum in (("minimum", self.minimum), ("grid_minimum", self.grid_minimum)):
-            if minimum is not None:
-                attributes |= {f"{label}_{name}": value for name, value in minimum.items()}
-        return xr.Dataset(variables, attrs=attributes)
-
-    def __repr__(self) -> str:
-        how = "exact, affine residual" if self.affine else "refined"
-        head = f"Frozen scan, view: {self.view}; minimum {how}: {self.status}"
-        return head + "\n" + self.local_minima.to_string(float_format=lambda v: f"{v:.6g}")
-
 
 # Residuals held at once while a grid is evaluated.
 VALUES_AT_ONCE = 8_000_000
@@ -185,36 +55,309 @@ PROFILE_TOLERANCE = 1e-8
 # Candidates at which an exact profile is evaluated directly, beside its minima.
 DIRECT_CHECKS = 3
 INTERIOR = "interior"
-FLAT_STATUS = "flat: the residual does not see the parameter, and there is no minimum"
+FLAT_STATUS = "flat: the residual does not depend on the parameter, so there is no minimum"
+# Minima nearer to a bound than this share of the distance between bounds lie on it.
+ON_BOUND = 1e-9
+
+
+# ---------------------------------------------------------------- the labelled result
+
+_SLICE = ("parameter", "candidate")
+LAYOUT: Layout = {
+    **PARAMETER_LAYOUT,
+    **CENTER_LAYOUT,
+    "candidate_value": Variable(_SLICE, "float", "candidate values of the scan", finite=True),
+    "profile": Variable(
+        _SLICE, "float", "frozen profile r^T M r, other parameters at the center", finite=True
+    ),
+    "quadratic_model": Variable(
+        _SLICE, "float", "linearized model of the profile at the center", required=False
+    ),
+    "profile_at_center": Variable((), "float", "frozen profile at the center", finite=True),
+    "grid_minimum": Variable(("parameter",), "float", "global minimum on the grid; NaN: none"),
+    "minimum": Variable(("parameter",), "float", "refined global minimum; NaN: none"),
+    "displacement": Variable(
+        ("parameter",), "float", "coordinate of the refined minimum minus center; NaN: none"
+    ),
+    "local_minimum": Variable(
+        ("local", "parameter"), "float", "all minima that were found, lowest first", finite=True
+    ),
+    "local_profile": Variable(("local",), "float", "frozen profile at the minima", finite=True),
+    "local_status": Variable(("local",), "text", '"interior", or on which bound it lies'),
+    "local_holds_center": Variable(
+        ("local",), "bool", "whether the basin of the minimum holds the center"
+    ),
+}
+
+
+@final
+class FrozenScan(CenteredResult):
+    """The profile of a frozen field over the bounds, and its minima.
+
+    Made by `twoaxis.frozen_scan`. Figures of the study use the grid minimum; `minimum` is the
+    continuously refined one.
+    """
+
+    schema = "frozen-scan"
+    layouts = {"/": LAYOUT}  # noqa: RUF012
+    attributes = {  # noqa: RUF012
+        "/": (
+            "view",
+            "centered_on",
+            "status",
+            "affine",
+            "affine_checked",
+            "affine_deviation",
+            "start_spread",
+        )
+    }
+
+    def derived(self) -> dict[str, Any]:
+        """Return what follows from the local minima: the global one and where each lies."""
+        parameters, minima = self.parameters, self.data["local_minimum"].values
+        lowest = np.full(len(parameters), np.nan) if self.flat else minima[0]
+        return {
+            "minimum": lowest,
+            "displacement": self._displaced(lowest),
+            "local_status": np.array([_status(parameters, row) for row in minima], dtype=object),
+        }
+
+    def check(self) -> None:
+        """Raise `InputError` unless candidates, profile and minima fit the bounds."""
+        data, parameters = self.data, self.parameters
+        low, high = (data[name].values for name in ("lower_bound", "upper_bound"))
+        candidates, minima = data["candidate_value"].values, data["local_minimum"].values
+        room = 1e-9 * (high - low)
+        values, flat = data["local_profile"].values, not len(minima)
+        inside = [
+            (rows >= low - room).all() and (rows <= high + room).all()
+            for rows in (candidates.T, minima)
+        ]
+        grid = data["grid_minimum"].values
+        consistent = {
+            "candidates in ascending order inside the bounds": inside[0]
+            and (np.diff(candidates, axis=1) >= 0).all(),
+            "a profile that is not negative": (data["profile"].values >= 0).all()
+            and (values >= 0).all()
+            and float(data["profile_at_center"]) >= 0,
+            "minima inside the bounds, lowest first": inside[1] and (np.diff(values) >= 0).all(),
+            "one minimum whose basin holds the center": flat
+            or data["local_holds_center"].values.sum() >= 1,
+            "a grid minimum inside the bounds": np.isnan(grid).all()
+            if flat
+            else ((grid >= low - room) & (grid <= high + room)).all(),
+            "the status of the lowest minimum": data.attrs["status"]
+            == (FLAT_STATUS if flat else _status(parameters, minima[0])),
+            "affine as 0 or 1, and numbers that are not negative": data.attrs["affine"] in (0, 1)
+            and data.attrs["affine_checked"] >= 0
+            and data.attrs["affine_deviation"] >= 0
+            and data.attrs["start_spread"] >= 0,
+        }
+        for expected, holds in consistent.items():
+            if not holds:
+                raise InputError(expected, "other values", "compute the scan again")
+        super().check()
+
+    def _displaced(self, minimum: FloatArray) -> FloatArray:
+        """Coordinates of physical values (d,) minus those of the center."""
+        center = self.center.values
+        found = []
+        for (name, p), value in zip(self.parameters.items(), minimum, strict=True):
+            here = float(p.to_coordinate(center[name]))
+            moved = float(p.to_coordinate(value)) - here
+            # A minimum at the center itself has no direction, whatever rounding makes of it.
+            found.append(0.0 if abs(moved) <= 1e-14 * max(1.0, abs(here)) else moved)
+        return np.array(found)
+
+    @property
+    def view(self) -> str:
+        """The view, in words."""
+        return str(self.data.attrs["view"])
+
+    @property
+    def status(self) -> str:
+        """Whether the minimum is "interior", on which bound it lies, or that there is none."""
+        return str(self.data.attrs["status"])
+
+    @property
+    def flat(self) -> bool:
+        """Whether the profile is the same everywhere, so that there is no minimum."""
+        return not self.data.sizes["local"]
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the bounds decide: the minimum lies on one of them, or there is none."""
+        return self.status != INTERIOR
+
+    @property
+    def affine(self) -> bool:
+        """Whether the residual is affine in the physical parameters: all of it is then exact."""
+        return bool(self.data.attrs["affine"])
+
+    @property
+    def affine_checked(self) -> int:
+        """Number of parameter values at which the residual was compared with an affine form.
+
+        An exact profile is compared with direct evaluations, too; the comparison ends where it
+        fails.
+        """
+        return int(self.data.attrs["affine_checked"])
+
+    @property
+    def affine_deviation(self) -> float:
+        """Largest relative deviation found there."""
+        return float(self.data.attrs["affine_deviation"])
+
+    @property
+    def start_spread(self) -> float:
+        """Largest distance, in coordinates, between starts that reached the global minimum.
+
+        Zero for one parameter.
+        """
+        return float(self.data.attrs["start_spread"])
+
+    @property
+    def slices(self) -> dict[str, tuple[FloatArray, FloatArray]]:
+        """Candidate values of each parameter and the profile with the others at the center."""
+        candidates, profile = self.data["candidate_value"].values, self.data["profile"].values
+        return {name: (candidates[j], profile[j]) for j, name in enumerate(self.names)}
+
+    @property
+    def minimum(self) -> dict[str, float] | None:
+        """Physical values at the refined global minimum; None when the profile is flat."""
+        return None if self.flat else self.named("minimum")
+
+    @property
+    def grid_minimum(self) -> dict[str, float] | None:
+        """Physical values at the lowest grid point; None when the profile is flat."""
+        return None if self.flat else self.named("grid_minimum")
+
+    @property
+    def displacement(self) -> dict[str, float] | None:
+        """Coordinate of the refined minimum minus that of the center."""
+        return None if self.flat else self.named("displacement")
+
+    @property
+    def grid_displacement(self) -> dict[str, float] | None:
+        """The same for the grid minimum; exactly zero counts as no direction."""
+        if self.flat:
+            return None
+        return self.parameters.named(self._displaced(self.data["grid_minimum"].values))
+
+    @property
+    def local_minima(self) -> pd.DataFrame:
+        """All minima that were found, lowest first.
+
+        Columns: the parameters, the profile, the status of each, and whether its basin holds
+        the center.
+        """
+        data = self.data
+        table: dict[str, Any] = {
+            name: data["local_minimum"].values[:, j] for j, name in enumerate(self.names)
+        }
+        table["profile"] = data["local_profile"].values
+        table["status"] = [str(each) for each in data["local_status"].values]
+        table["holds_center"] = data["local_holds_center"].values
+        return pd.DataFrame(table)
+
+    @property
+    def basin_minimum(self) -> dict[str, float] | None:
+        """The minimum of the basin that holds the center."""
+        holds = np.flatnonzero(self.data["local_holds_center"].values)
+        if not holds.size:
+            return None
+        return self.parameters.named(self.data["local_minimum"].values[holds[0]])
+
+    @property
+    def error_percent(self) -> dict[str, float] | None:
+        """Unsigned distance of the refined minimum from the center, in percent."""
+        if self.flat:
+            return None
+        parameters = self.parameters
+        minimum = self.data["minimum"].values
+        return parameters.named(np.abs(parameters.percent(minimum, self.center.values)))
+
+    def summary(self) -> pd.DataFrame:
+        """Return a table with one row for each parameter: the center and the minimum."""
+        columns = ("center", "minimum", "displacement", "grid_minimum")
+        table: dict[str, Any] = {name: self.data[name].values for name in columns}
+        table["status"] = self.status
+        return pd.DataFrame(table, index=pd.Index(self.names, name="parameter"))
+
+    def __repr__(self) -> str:
+        how = "exact, affine residual" if self.affine else "refined"
+        lines = [
+            f"Frozen scan around the {center_words(self.center)}, view: {self.view}; "
+            f"minimum ({how}): {self.status}"
+        ]
+        if not self.flat:
+            lines.append(self.local_minima.to_string(float_format=lambda v: f"{v:.6g}"))
+        return "\n".join(lines)
+
+
+def _status(parameters: Parameters, values: FloatArray) -> str:
+    """Say whether physical values lie inside the bounds, or on which of them."""
+    for (name, parameter), value in zip(parameters.items(), values, strict=True):
+        low, high = parameter.coordinate_bounds
+        at, room = float(parameter.to_coordinate(value)), ON_BOUND * (high - low)
+        if at <= low + room:
+            return f"on the lower bound of {name}"
+        if at >= high - room:
+            return f"on the upper bound of {name}"
+    return INTERIOR
+
+
+# ---------------------------------------------------------------- the profile
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a scan found, in coordinates.
+
+    Attributes
+    ----------
+    candidates, profile : array, shape (d, n)
+        Candidate values (physical) of each parameter and the profile there.
+    grid_minimum : array, shape (d,), optional
+        None where the profile is flat.
+    minima : list of tuple
+        Coordinates (d,), profile value, and whether the basin holds the center; lowest first.
+    spread : float
+    """
+
+    candidates: FloatArray
+    profile: FloatArray
+    grid_minimum: FloatArray | None = None
+    minima: tuple[tuple[FloatArray, float, bool], ...] = ()
+    spread: float = 0.0
 
 
 @dataclass(frozen=True)
 class Profile:
-    """``r^T M r`` over the bounds, with the centre from which it is looked at.
+    """``r^T M r`` over the bounds, with the center from which it is looked at.
 
     Attributes
     ----------
     frozen : FrozenResidual
     metric : BoundView
-    center : Center
     q : array, shape (d,)
-        Coordinates of the centre.
+        Coordinates of the center.
     exact : AffineProfile, optional
         The closed form, where the residual is affine.
-    view : str
+    local : Linearization, optional
+        At the center, where it is known already.
     """
 
     frozen: FrozenResidual
     metric: Any
-    center: Center
     q: FloatArray
     exact: AffineProfile | None
-    view: str
+    local: Linearization | None
 
     def __call__(self, coordinates: FloatArray) -> FloatArray:
         """Profile at coordinates of shape (n, d), in portions that fit in memory."""
         if self.exact is not None:
-            return self.exact(self._values(coordinates))
+            return self.exact(Parameters(self.frozen.parameters).physical(coordinates))
         return self._direct(coordinates)
 
     def _direct(self, coordinates: FloatArray) -> FloatArray:
@@ -234,29 +377,27 @@ class Profile:
             )
         return values
 
-    def checked_directly(self, found: FrozenScan) -> tuple[int, float]:
+    def checked_directly(self, found: Found) -> tuple[int, float]:
         """Compare an exact profile with direct evaluations, at minima and some candidates.
 
         Returns how many were compared, and the largest deviation as a share of the largest
         profile value.
         """
         low, high = self.frozen.coordinate_bounds
-        minima = found.local_minima[self.frozen.names].to_numpy(dtype=float)
-        places = [
-            self.frozen.coordinates(dict(zip(self.frozen.names, each.tolist(), strict=True)))
-            for each in minima
-        ]
-        places += list(np.random.default_rng(1).uniform(low, high, (DIRECT_CHECKS, len(low))))
-        where = np.clip(np.array(places), low, high)
+        drawn = np.random.default_rng(1).uniform(low, high, (DIRECT_CHECKS, len(low)))
+        where = np.clip(np.array([*(q for q, _, _ in found.minima), *drawn]), low, high)
         exact, direct = self(where), self._direct(where)
-        largest = max([direct.max(), *(profile.max() for _, profile in found.slices.values())])
+        largest = max(direct.max(), found.profile.max())
         off = float(np.abs(exact - direct).max())
         return len(where), off / largest if largest > 0 else off
 
     @cached_property
     def derivative(self) -> Derivative:
-        """Whether the residual's exact derivatives can be used, as checked at the centre."""
-        return "exact" if linearize(self.frozen, self.q).exact else "difference"
+        """Whether exact derivatives of the residual can be used, as checked at the center."""
+        local = self.local
+        if local is None or local.requested == "difference":
+            local = linearize(self.frozen, self.q)
+        return "exact" if local.exact else "difference"
 
     def linearized(self, q: FloatArray, step: float = STEP) -> Linearization:
         """Differentiate the residual at coordinates of shape (d,)."""
@@ -268,64 +409,21 @@ class Profile:
         check_metric_size(self.metric, values)
         return values
 
-    def _values(self, coordinates: FloatArray) -> FloatArray:
-        columns = [
-            p.to_value(coordinates[..., j]) for j, p in enumerate(self.frozen.parameters.values())
-        ]
-        return np.stack(columns, axis=-1)
-
-    def named(self, coordinates: FloatArray) -> dict[str, float]:
-        """Physical parameters by name."""
-        return self.frozen.physical(coordinates)
-
-    def slices(self, candidates: int) -> dict[str, tuple[FloatArray, FloatArray]]:
-        """Profile along each parameter with the others at the centre."""
+    def slices(self, candidates: int) -> tuple[FloatArray, FloatArray]:
+        """Candidate values along each parameter, and the profile with the others at the center."""
         low, high = self.frozen.coordinate_bounds
-        result = {}
-        for j, (name, parameter) in enumerate(self.frozen.parameters.items()):
+        values, profile = np.empty((2, len(self.q), candidates))
+        for j, parameter in enumerate(self.frozen.parameters.values()):
             grid = np.tile(self.q, (candidates, 1))
             grid[:, j] = np.linspace(low[j], high[j], candidates)
-            result[name] = (parameter.to_value(grid[:, j]), self(grid))
-        return result
+            values[j], profile[j] = parameter.to_value(grid[:, j]), self(grid)
+        return values, profile
 
-    def result(
-        self,
-        slices: dict[str, tuple[FloatArray, FloatArray]],
-        grid_minimum: FloatArray | None,
-        minima: list[tuple[FloatArray, float, bool]],
-        spread: float = 0.0,
-    ) -> FrozenScan:
-        """Label what was found: minima with their value and whether they hold the centre."""
-        minima = sorted(minima, key=lambda item: item[1])
-        rows = [
-            {**self.named(q), "profile": value, "status": self.status(q), "holds_center": holds}
-            for q, value, holds in minima
-        ]
-        columns = [*self.frozen.names, "profile", "status", "holds_center"]
-        flat = grid_minimum is None or not minima
-        return FrozenScan(
-            parameters=dict(self.frozen.parameters),
-            center=self.center,
-            slices=slices,
-            minimum=None if flat else self.named(minima[0][0]),
-            grid_minimum=None if grid_minimum is None else self.named(grid_minimum),
-            local_minima=pd.DataFrame(rows, columns=columns).astype({"holds_center": bool}),
-            status=FLAT_STATUS if flat else self.status(minima[0][0]),
-            affine=self.exact is not None,
-            start_spread=spread,
-            view=self.view,
-        )
-
-    def status(self, q: FloatArray) -> str:
-        """Say whether a minimum lies inside the bounds, or on which of them."""
+    def interior(self, q: FloatArray) -> bool:
+        """Whether coordinates (d,) lie inside the bounds, and not on one of them."""
         low, high = self.frozen.coordinate_bounds
-        room = 1e-9 * (high - low)
-        for j, name in enumerate(self.frozen.names):
-            if q[j] <= low[j] + room[j]:
-                return f"on the lower bound of {name}"
-            if q[j] >= high[j] - room[j]:
-                return f"on the upper bound of {name}"
-        return INTERIOR
+        room = ON_BOUND * (high - low)
+        return bool(((q > low + room) & (q < high - room)).all())
 
     def value(self, at: float) -> float:
         """Profile of one parameter at one coordinate."""
@@ -343,20 +441,19 @@ class OneParameterScan:
 
     profile: Profile
 
-    def run(self, candidates: int) -> FrozenScan:
-        """Scan one parameter: grid, every local minimum refined, the centre's basin."""
-        slices = self.profile.slices(candidates)
+    def run(self, candidates: int) -> Found:
+        """Scan one parameter: grid, every local minimum refined, the basin of the center."""
+        values, profiles = self.profile.slices(candidates)
         low, high = self.profile.frozen.coordinate_bounds
-        grid = np.linspace(low[0], high[0], candidates)
-        ((_, profile),) = slices.values()
+        grid, profile = np.linspace(low[0], high[0], candidates), profiles[0]
         if np.ptp(profile) <= FLAT * np.abs(profile).max():
-            return self.profile.result(slices, None, [])
+            return Found(values, profiles)
         places = self._minima(grid, profile)
         home = grid[_downhill(profile, self._step_from_center(grid))]
         own = min(places, key=lambda at: abs(at - home))
         minima = [(np.array([at]), self.profile.value(at), at == own) for at in places]
         lowest = int(np.argmin(profile))
-        return self.profile.result(slices, grid[lowest : lowest + 1], minima)
+        return Found(values, profiles, grid[lowest : lowest + 1], _lowest_first(minima))
 
     def _minima(self, grid: FloatArray, profile: FloatArray) -> list[float]:
         """Coordinates of all local minima, those on a bound included."""
@@ -373,6 +470,9 @@ class OneParameterScan:
             places.append(float(grid[-1]))
         floor = -profile.max() - np.ptp(profile)
         padded = np.concatenate([[floor], -profile, [floor]])
+        # Here and not above: scipy.signal takes long to import.
+        from scipy.signal import find_peaks
+
         bottoms, _ = find_peaks(padded, prominence=FLAT * np.abs(profile).max())
         for k in (bottoms - 1).tolist():
             if grid[k] not in places:
@@ -381,7 +481,7 @@ class OneParameterScan:
         return places
 
     def _step_from_center(self, grid: FloatArray) -> int:
-        """Grid index next to the centre on the side to which the profile falls."""
+        """Grid index next to the center on the side to which the profile falls."""
         k = int(
             np.clip(np.searchsorted(grid, self.profile.q[0], side="right") - 1, 0, len(grid) - 2)
         )
@@ -398,6 +498,8 @@ class OneParameterScan:
         The profile itself cannot tell places apart that differ by less than the root of
         rounding.
         """
+        from scipy.optimize import brentq, minimize_scalar
+
         found = minimize_scalar(self.profile.value, bounds=(left, right), method="bounded")
         near = float(min((found.x, middle), key=self.profile.value))
         reach = 1e-3 * (right - left)
@@ -405,6 +507,12 @@ class OneParameterScan:
         if self.profile.slope(a) < 0 < self.profile.slope(b):
             return float(brentq(self.profile.slope, a, b, xtol=1e-15, rtol=1e-15))
         return near
+
+
+def _lowest_first(
+    minima: list[tuple[FloatArray, float, bool]],
+) -> tuple[tuple[FloatArray, float, bool], ...]:
+    return tuple(sorted(minima, key=lambda item: item[1]))
 
 
 def _downhill(profile: FloatArray, start: int) -> int:
@@ -430,7 +538,7 @@ class SeveralParameterScan:
 
     profile: Profile
 
-    def run(self, candidates: int, starts: int) -> FrozenScan:
+    def run(self, candidates: int, starts: int) -> Found:
         """Scan several parameters: a grid over the box, then bounded least squares."""
         low, high = self.profile.frozen.coordinate_bounds
         dimension = len(self.profile.q)
@@ -440,7 +548,7 @@ class SeveralParameterScan:
         profile = self.profile(grid)
         slices = self.profile.slices(candidates)
         if np.ptp(profile) <= FLAT * np.abs(profile).max():
-            return self.profile.result(slices, None, [])
+            return Found(*slices)
         exact = self._exact_minimum()  # the only minimum, where the residual is affine
         if exact:
             ends = exact
@@ -461,7 +569,7 @@ class SeveralParameterScan:
             and _apart(self._relative(q), self._relative(minima[0][0])) < 100 * APART
         ]
         spread = float(np.ptp(np.stack(reached), axis=0).max()) if reached else 0.0
-        return self.profile.result(slices, self._grid_minimum(grid, profile), minima, spread)
+        return Found(*slices, self._grid_minimum(grid, profile), _lowest_first(minima), spread)
 
     def _relative(self, q: FloatArray) -> FloatArray:
         """Coordinates as fractions of the box, in which distances mean the same everywhere."""
@@ -469,7 +577,7 @@ class SeveralParameterScan:
         return (q - low) / (high - low)
 
     def _grid_minimum(self, grid: FloatArray, profile: FloatArray) -> FloatArray:
-        """Return the lowest grid point; of equally low ones, the nearest to the centre."""
+        """Return the lowest grid point; of equally low ones, the nearest to the center."""
         low = np.flatnonzero(profile <= profile.min() + FLAT * profile.max())
         distance = np.linalg.norm(
             self._relative(grid[low]) - self._relative(self.profile.q), axis=1
@@ -479,7 +587,7 @@ class SeveralParameterScan:
     def _distinct(
         self, ends: list[FloatArray], values: FloatArray, tie: float
     ) -> list[tuple[FloatArray, float, bool]]:
-        """Drop saddles and repetitions; of equally low ends, the nearest to the centre stays."""
+        """Drop saddles and repetitions; of equally low ends, the nearest to the center stays."""
         distance = np.array(
             [_apart(self._relative(q), self._relative(self.profile.q)) for q in ends]
         )
@@ -503,7 +611,7 @@ class SeveralParameterScan:
 
     def _saddle(self, q: FloatArray) -> bool:
         """Tell whether the profile falls away from an interior point along some direction."""
-        if self.profile.status(q) != INTERIOR:
+        if not self.profile.interior(q):
             return False
         local = self.profile.linearized(q, FINE_STEP)
         terms = score_terms(local.residual, local.jacobian, self.profile.metric)
@@ -516,7 +624,7 @@ class SeveralParameterScan:
         """Newton steps on the derivative of the profile, as long as they get shorter."""
         last = np.inf
         for _ in range(20):
-            if self.profile.status(q) != INTERIOR:
+            if not self.profile.interior(q):
                 return q
             local = self.profile.linearized(q, FINE_STEP)
             terms = score_terms(local.residual, local.jacobian, self.profile.metric)
@@ -566,7 +674,7 @@ class SeveralParameterScan:
                 begin,
                 low,
                 high,
-                gain_tolerance=1e-20,
+                gain_atol=1e-20,
                 max_iterations=200,
                 metric=lambda v: self.profile.metric.apply(v.T).T / size,
             ),
@@ -622,7 +730,7 @@ def frozen_scan(
         the grid has this many along each; with more, fewer, so that it stays affordable.
     starts : int
         With several parameters: how many of the lowest grid points are refined by bounded
-        nonlinear least squares, beside the centre.
+        nonlinear least squares, beside the center.
 
     Examples
     --------
@@ -636,36 +744,113 @@ def frozen_scan(
     >>> scan.status, round(scan.minimum["k"], 3)
     ('interior', 1.1)
     """
+    frozen = as_frozen(residual, parameters, points)
+    center = Parameters(frozen.parameters).center(at)
+    return scan_from(frozen, bound_view(frozen, view), center, candidates, starts)
+
+
+def scan_from(
+    frozen: FrozenResidual,
+    metric: Any,
+    center: Center,
+    candidates: int = 81,
+    starts: int = 5,
+    local: Linearization | None = None,
+) -> FrozenScan:
+    """Scan the profile of a frozen residual under a bound view.
+
+    Parameters
+    ----------
+    frozen : FrozenResidual
+    metric : BoundView
+    center : Center
+    candidates, starts : int
+        As for `frozen_scan`.
+    local : Linearization, optional
+        Of the residual at the center, where it is known already. The scan then holds the
+        quadratic model of the profile, too.
+    """
     if not isinstance(candidates, (int, np.integer)) or candidates < 3:
         raise InputError("at least 3 candidates", f"candidates={candidates!r}", "pass 81")
     if not isinstance(starts, (int, np.integer)) or starts < 0:
         raise InputError(
-            "starts as a whole number from 0 upwards", f"starts={starts!r}", "pass starts=5"
+            "starts as an integer of at least 0", f"starts={starts!r}", "pass starts=5"
         )
-    frozen = as_frozen(residual, parameters, points)
-    center = Parameters(frozen.parameters).center(at)
-    metric = bound_view(frozen, view)
     q = frozen.coordinates(center.values)
-    values = frozen.physical(q)
-    output = frozen.raw(values)
-    at_center = frozen.checked(output, values)
-    check_metric_size(metric, at_center)
-    check_repeatable(frozen, output, at_center, values)
+    if local is None:
+        values = frozen.physical(q)
+        output = frozen.raw(values)
+        at_center = frozen.checked(output, values)
+        check_metric_size(metric, at_center)
+        check_repeatable(frozen, output, at_center, values)
+    else:
+        at_center = local.residual
+        check_metric_size(metric, at_center)
     test = affine_in_bounds(frozen, q, at_center)
     check_magnitude(test.largest, "residual")
     exact = None if test.form is None else affine_profile(test.form, metric)
-    profile = Profile(frozen, metric, center, q, exact, metric.describe())
+    profile = Profile(frozen, metric, q, exact, local)
     found = _scanned(profile, candidates, starts)
     checked, deviation = test.checked, test.deviation
     if exact is not None:
         count, off = profile.checked_directly(found)
         checked, deviation = checked + count, max(deviation, off)
         if off > PROFILE_TOLERANCE:  # another regime, which the test did not meet
-            found = _scanned(replace(profile, exact=None), candidates, starts)
-    return replace(found, affine_checked=checked, affine_deviation=deviation)
+            profile = replace(profile, exact=None)
+            found = _scanned(profile, candidates, starts)
+    return _labelled(
+        profile, found, center, float(metric.quadratic(at_center, at_center)), checked, deviation
+    )
 
 
-def _scanned(profile: Profile, candidates: int, starts: int) -> FrozenScan:
+def _scanned(profile: Profile, candidates: int, starts: int) -> Found:
     if len(profile.q) == 1:
         return OneParameterScan(profile).run(candidates)
     return SeveralParameterScan(profile).run(candidates, starts)
+
+
+def _labelled(
+    profile: Profile,
+    found: Found,
+    center: Center,
+    at_center: float,
+    checked: int,
+    deviation: float,
+) -> FrozenScan:
+    frozen, known = profile.frozen, Parameters(profile.frozen.parameters)
+
+    def physical(q: FloatArray) -> list[float]:
+        return list(frozen.physical(q).values())
+
+    minima = np.array([physical(q) for q, _, _ in found.minima]).reshape(-1, len(known))
+    grid = found.grid_minimum
+    values = {
+        **known.variables(),
+        "center": [center.values[name] for name in known],
+        "candidate_value": found.candidates,
+        "profile": found.profile,
+        "profile_at_center": at_center,
+        "grid_minimum": np.full(len(known), np.nan) if grid is None else physical(grid),
+        "local_minimum": minima,
+        "local_profile": np.array([value for _, value, _ in found.minima]),
+        "local_holds_center": np.array([holds for _, _, holds in found.minima], dtype=bool),
+    }
+    if profile.local is not None:
+        local = profile.local
+        terms = score_terms(local.residual, local.jacobian, profile.metric)
+        steps = np.stack(
+            [p.to_coordinate(row) for p, row in zip(known.values(), found.candidates, strict=True)]
+        )
+        steps = steps - profile.q[:, None]
+        strength = np.diag(terms.H)[:, None]
+        values["quadratic_model"] = at_center + 2 * terms.B[:, None] * steps + strength * steps**2
+    about = {
+        "view": profile.metric.describe(),
+        "centered_on": center.kind,
+        "status": FLAT_STATUS if not len(minima) else _status(known, minima[0]),
+        "affine": int(profile.exact is not None),
+        "affine_checked": checked,
+        "affine_deviation": deviation,
+        "start_spread": found.spread,
+    }
+    return FrozenScan.from_values(values, about)

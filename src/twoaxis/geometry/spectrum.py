@@ -1,31 +1,38 @@
-r"""Which residual modes see the parameter, and which push it, one way or the other.
+r"""Which residual modes depend on a parameter, and which push it, one way or the other.
 
 In the eigenvectors :math:`v_k` of a view, with :math:`j_k = v_k^\top J` and
 :math:`e_k = v_k^\top r`,
 
 .. math:: H = \sum_k \lambda_k j_k^2, \qquad B = \sum_k \lambda_k j_k e_k.
 
-Contributions to ``H`` only add up; those to ``B`` have signs and may cancel. Two readings of
+Contributions to ``H`` only add up; those to ``B`` have signs and may cancel. Two kinds of
 strength are kept apart by name: ``strength`` weighs each mode by its eigenvalue and sums to
 ``H`` under the view; ``pointwise_strength`` is :math:`j_k^2 / N`, the pointwise strength
-resolved in the same modes, which is the reading of the published table.
+resolved in the same modes, which is the one of the published table.
+
+A view that weighs every point by itself (pointwise, weighted) has unit vectors as modes. An
+audit resolves its strength, ``|M^(1/2) J|^2``, in the eigenvectors of the Gaussian kernel
+instead, from coarse to fine; any orthonormal basis keeps the sums.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from numpy.typing import NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
-from twoaxis.frozen import Points, Residual, as_frozen, bound_view
-from twoaxis.geometry.derivatives import STEP, Derivative, linearize
+from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_view
+from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
+from twoaxis.geometry.regions import cell_regions
 from twoaxis.geometry.score import check_metric_size
-from twoaxis.parameters import Parameter, Parameters
+from twoaxis.io import Layout, Variable
+from twoaxis.parameters import Center, Parameter, Parameters
+from twoaxis.result import CENTER_LAYOUT, PARAMETER_LAYOUT, CenteredResult
+from twoaxis.views.view import BoundDiagonal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,66 +44,196 @@ FloatArray = NDArray[np.float64]
 # Beyond this many points only leading modes are computed, unless more are asked for.
 ALL_MODES = 5000
 LEADING_MODES = 256
+# Sums over points agree with totals to this share of the sum of magnitudes.
+SAME_SUM = 1e-6
+
+_MODES = ("mode", "parameter")
+LAYOUT: Layout = {
+    **PARAMETER_LAYOUT,
+    **CENTER_LAYOUT,
+    "mode": Variable(("mode",), "int", "number of the mode, from 1"),
+    "eigenvalue": Variable(("mode",), "float", "eigenvalue of the basis", finite=True),
+    "strength": Variable(_MODES, "float", "contribution to H", finite=True),
+    "signed": Variable(_MODES, "float", "signed contribution to B", finite=True),
+    "pointwise_strength": Variable(
+        _MODES, "float", "contribution to the pointwise strength J^T J / N", finite=True
+    ),
+    "strength_total": Variable(("parameter",), "float", "H, of all modes", finite=True),
+    "signed_total": Variable(("parameter",), "float", "B, of all modes", finite=True),
+    "pointwise_strength_total": Variable(
+        ("parameter",), "float", "J^T J / N, of all modes", finite=True
+    ),
+    "axis": Variable(("axis",), "text", "name of the coordinate of a point", required=False),
+    "points": Variable(("point", "axis"), "float", "residual points", required=False, finite=True),
+    "point_contribution": Variable(
+        ("point", "parameter"),
+        "float",
+        "signed contribution of the point to B, (J_i (M r)_i + r_i (M J)_i) / 2",
+        required=False,
+        finite=True,
+    ),
+}
 
 
-@dataclass(frozen=True, eq=False)
-class Spectrum:
-    """Contributions of the view's modes, and of the points, to strength and score.
+@final
+class Spectrum(CenteredResult):
+    """Contributions of the modes of a view, and of the points, to strength and score.
 
-    Made by `twoaxis.spectrum`. Bands are pairs of mode numbers, from 1, both included.
-
-    Attributes
-    ----------
-    parameter : str
-    eigenvalues : array, shape (K,)
-        Largest first. Negative rounding is clipped to zero, for reporting only.
-    strength : array, shape (K,)
-        ``lambda_k j_k^2``; sums to H when all modes are there.
-    signed : array, shape (K,)
-        ``lambda_k j_k e_k``; sums to B.
-    pointwise_strength : array, shape (K,)
-        ``j_k^2 / N``.
-    clipped : int
-        How many eigenvalues were below zero.
-    point_contributions : array, shape (N,)
-        Signed share of every residual value in B: ``(J_i (M r)_i + r_i (M J)_i) / 2``.
-    points : array, shape (N, k)
-    B, H : float
-        The totals, computed without the modes.
-    pointwise_H : float
-        ``J^T J / N``.
-    complete : bool
-        Whether all modes that the view sees are there.
+    Made by `twoaxis.spectrum`. Bands are pairs of mode numbers, from 1, both included. Arrays
+    have one column per parameter, and none where there is only one parameter. Shares, ranks and
+    sums over regions need a spectrum of one parameter: ``spectrum.of("nu")``.
     """
 
-    parameter: str
-    eigenvalues: FloatArray
-    strength: FloatArray
-    signed: FloatArray
-    pointwise_strength: FloatArray
-    clipped: int
-    point_contributions: FloatArray
-    points: FloatArray
-    B: float
-    H: float
-    pointwise_H: float
-    complete: bool
-    view: str
+    schema = "spectrum"
+    layouts = {"/": LAYOUT}  # noqa: RUF012
+    attributes = {  # noqa: RUF012
+        "/": ("view", "basis", "complete", "clipped", "centered_on")
+    }
+
+    def derived(self) -> dict[str, Any]:
+        """Return the numbers of the modes."""
+        return {"mode": np.arange(1, self.data.sizes["mode"] + 1)}
+
+    def check(self) -> None:
+        """Raise `InputError` unless contributions can come from one residual."""
+        data = self.data
+        values = data["eigenvalue"].values
+        strengths = [data[n].values for n in ("strength", "pointwise_strength")]
+        contributions = self._points("point_contribution")
+        consistent = {
+            "eigenvalues that are not negative, largest first": (values >= 0).all()
+            and (np.diff(values) <= 0).all(),
+            "strengths that are not negative": all((each >= 0).all() for each in strengths),
+            "contributions of points that sum to B": contributions is None
+            or np.allclose(
+                contributions.sum(axis=0),
+                data["signed_total"].values,
+                rtol=0,
+                atol=SAME_SUM * np.abs(contributions).sum(),
+            ),
+            "complete as 0 or 1, and a number of clipped eigenvalues": data.attrs["complete"]
+            in (0, 1)
+            and 0 <= data.attrs["clipped"] <= data.sizes["mode"],
+        }
+        for expected, holds in consistent.items():
+            if not holds:
+                raise InputError(expected, "other values", "compute the spectrum again")
+        super().check()
+
+    def of(self, parameter: str) -> Spectrum:
+        """Return the spectrum of one of the parameters."""
+        if parameter not in self.names:
+            raise InputError(
+                f"one of the parameters {', '.join(self.names)}",
+                f"parameter={parameter!r}",
+                "name one of them",
+            )
+        return Spectrum(self.data.sel(parameter=[parameter]))
+
+    def _per_parameter(self, name: str) -> Any:
+        """Return a variable whose last dimension is the parameter, without it if it has size 1."""
+        array = self.data[name].values
+        if array.shape[-1] > 1:
+            return array
+        return float(array[0]) if array.ndim == 1 else array[..., 0]
+
+    def _single(self, name: str) -> Any:
+        """Return the same for one parameter, or say that there are several."""
+        if len(self.names) > 1:
+            raise InputError(
+                "a spectrum of one parameter",
+                f"one of {', '.join(self.names)}",
+                f'select one, as in spectrum.of("{self.names[0]}")',
+            )
+        return self._per_parameter(name)
+
+    def _points(self, name: str) -> FloatArray | None:
+        return self.data[name].values if name in self.data else None
+
+    @property
+    def view(self) -> str:
+        """The view, in words."""
+        return str(self.data.attrs["view"])
+
+    @property
+    def basis(self) -> str:
+        """What the modes are, in words."""
+        return str(self.data.attrs["basis"])
+
+    @property
+    def complete(self) -> bool:
+        """Whether all modes that contribute are there."""
+        return bool(self.data.attrs["complete"])
+
+    @property
+    def clipped(self) -> int:
+        """How many eigenvalues were below zero by rounding, and are reported as zero."""
+        return int(self.data.attrs["clipped"])
+
+    @property
+    def eigenvalues(self) -> FloatArray:
+        """Eigenvalues, largest first, shape (K,)."""
+        values: FloatArray = self.data["eigenvalue"].values
+        return values
+
+    @property
+    def strength(self) -> FloatArray:
+        """``lambda_k j_k^2``, shape (K,) or (K, d); sums to H when all modes are there."""
+        values: FloatArray = self._per_parameter("strength")
+        return values
+
+    @property
+    def signed(self) -> FloatArray:
+        """``lambda_k j_k e_k``, shape (K,) or (K, d); sums to B when all modes are there."""
+        values: FloatArray = self._per_parameter("signed")
+        return values
+
+    @property
+    def pointwise_strength(self) -> FloatArray:
+        """``j_k^2 / N``, shape (K,) or (K, d)."""
+        values: FloatArray = self._per_parameter("pointwise_strength")
+        return values
+
+    @property
+    def B(self) -> Any:
+        """Signed score, computed without the modes; shape (d,) for several parameters."""
+        return self._per_parameter("signed_total")
+
+    @property
+    def H(self) -> Any:
+        """Diagonal of the strength, computed without the modes."""
+        return self._per_parameter("strength_total")
+
+    @property
+    def pointwise_H(self) -> Any:
+        """``J^T J / N``, computed without the modes."""
+        return self._per_parameter("pointwise_strength_total")
+
+    @property
+    def points(self) -> FloatArray | None:
+        """Where each residual value lies, shape (N, k); None where they were not kept."""
+        return self._points("points")
+
+    @property
+    def point_contributions(self) -> FloatArray | None:
+        """Signed contribution of every residual value to B, shape (N,) or (N, d)."""
+        return self._per_parameter("point_contribution") if self.points is not None else None
 
     def strength_share(self, band: tuple[int, int]) -> float:
         """Share of H in a band of modes; 0 where H is."""
-        return self._share(self.strength, band, self.H)
+        return self._share(self._single("strength"), band, self.H)
 
     def pointwise_strength_share(self, band: tuple[int, int]) -> float:
-        """Share of the pointwise strength in a band of modes: the published reading."""
-        return self._share(self.pointwise_strength, band, self.pointwise_H)
+        """Share of the pointwise strength in a band of modes, as in the published table."""
+        return self._share(self._single("pointwise_strength"), band, self.pointwise_H)
 
     def signed_share(self, band: tuple[int, int]) -> float:
         """Signed contribution of a band to B, relative to all contributions taken positive.
 
         It lies between -1 and 1, and the shares of all bands add up to B over that total.
         """
-        return self._share(self.signed, band, float(np.abs(self.signed).sum()))
+        signed = self._single("signed")
+        return self._share(signed, band, float(np.abs(signed).sum()))
 
     def _share(self, values: FloatArray, band: tuple[int, int], total: float) -> float:
         first, last = _checked_band(band)
@@ -110,9 +247,8 @@ class Spectrum:
 
     @property
     def cancellation(self) -> float:
-        """How much of the signed mass cancels: ``1 - |sum| / sum of magnitudes``."""
-        total = float(np.abs(self.signed).sum())
-        return 0.0 if total == 0 else float(1 - abs(self.signed.sum()) / total)
+        """How much of the signed contributions cancels: ``1 - |sum| / sum of magnitudes``."""
+        return _cancellation(self._single("signed"))
 
     def rank_for(self, share: float) -> int | None:
         """Return the smallest number of leading modes that retains a share of H.
@@ -128,67 +264,59 @@ class Spectrum:
     @property
     def cumulative_strength(self) -> FloatArray:
         """Share of H in the leading k modes, for every k."""
-        total = self.H if self.H > 0 else 1.0
-        return np.cumsum(self.strength) / total
+        strength = self._single("strength")
+        return np.cumsum(strength) / (self.H if self.H > 0 else 1.0)
 
     @property
     def cumulative_signed(self) -> FloatArray:
         """Signed contribution of the leading k modes to B, for every k."""
-        return np.cumsum(self.signed)
+        return np.cumsum(self._single("signed"))
 
     def region_contributions(self, cells: int = 8) -> pd.DataFrame:
         """Return the signed contributions to B summed over a grid of cells.
 
-        One row for each occupied cell: the mean of its points, their number and their contribution.
+        One row per occupied cell: the mean of its points, their number and their contribution.
+
+        Parameters
+        ----------
+        cells : int
+            Cells along every axis of the bounding box of the points.
         """
-        if not isinstance(cells, (int, np.integer)) or cells < 1:
-            raise InputError("at least one cell an axis", f"cells={cells!r}", "pass cells=8")
-        number = _cell_numbers(self.points, cells)
-        count = np.bincount(number)
-        table: dict[str, Any] = {
-            f"x{axis}": np.bincount(number, self.points[:, axis]) / count
-            for axis in range(self.points.shape[1])
-        }
-        table["points"] = count
-        table["contribution"] = np.bincount(number, self.point_contributions)
+        points = self.points
+        if points is None:
+            raise InputError(
+                "a spectrum with its points", "one without", "compute it with twoaxis.spectrum"
+            )
+        contributions = self._single("point_contribution")
+        axes = [str(name) for name in self.data["axis"].values]
+        regions = cell_regions(cells, points, axes)
+        table: dict[str, Any] = dict(zip(axes, regions.means(points).T, strict=True))
+        table["points"] = regions.count
+        table["contribution"] = regions.sums(contributions)
         return pd.DataFrame(table).rename_axis("cell")
 
-    def to_dataset(self) -> xr.Dataset:
-        """Return everything as a labelled dataset."""
-        mode = np.arange(1, len(self.eigenvalues) + 1)
-        variables: dict[str, Any] = {
-            "eigenvalue": (["mode"], self.eigenvalues, {"long_name": "eigenvalue of the view"}),
-            "strength": (["mode"], self.strength, {"long_name": "contribution to H"}),
-            "signed": (["mode"], self.signed, {"long_name": "signed contribution to B"}),
-            "pointwise_strength": (
-                ["mode"],
-                self.pointwise_strength,
-                {"long_name": "contribution to the pointwise strength"},
-            ),
-            "point_contribution": (
-                ["point"],
-                self.point_contributions,
-                {"long_name": "signed contribution of the point to B"},
-            ),
-            "points": (["point", "axis"], self.points, {"long_name": "residual points"}),
+    def summary(self) -> pd.DataFrame:
+        """Return a table with one row for each parameter."""
+        data = self.data
+        strength, total = data["strength"].values, data["strength_total"].values
+        table = {
+            "B": data["signed_total"].values,
+            "H": total,
+            "modes": data.sizes["mode"],
+            "share_of_H": strength.sum(axis=0) / np.where(total > 0, total, 1.0),
+            "cancellation": [_cancellation(column) for column in data["signed"].values.T],
         }
-        attributes = {
-            "parameter": self.parameter,
-            "view": self.view,
-            "B": self.B,
-            "H": self.H,
-            "pointwise_H": self.pointwise_H,
-            "clipped": self.clipped,
-            "complete": int(self.complete),
-        }
-        return xr.Dataset(variables, {"mode": mode}, attributes)
+        return pd.DataFrame(table, index=pd.Index(self.names, name="parameter"))
 
     def __repr__(self) -> str:
         kind = "all" if self.complete else "leading"
-        return (
-            f"Spectrum of {self.parameter}: {kind} {len(self.eigenvalues)} modes of {self.view}; "
-            f"B = {self.B:.5g}, H = {self.H:.5g}, cancellation {100 * self.cancellation:.1f}%"
-        )
+        head = f"Spectrum: {kind} {self.data.sizes['mode']} modes, {self.basis}"
+        return f"{head}\n{self.summary().to_string(float_format=lambda v: f'{v:.5g}')}"
+
+
+def _cancellation(signed: FloatArray) -> float:
+    total = float(np.abs(signed).sum())
+    return 0.0 if total == 0 else float(1 - abs(signed.sum()) / total)
 
 
 def spectrum(
@@ -210,65 +338,118 @@ def spectrum(
     residual, parameters, view, points, at, derivative, step
         As for `twoaxis.score`.
     parameter : str, optional
-        Which parameter; needed when there are several.
+        Keep the spectrum of this parameter only; by default that of all.
     modes : int, optional
         How many leading modes; by default all of them up to 5,000 points, else 256.
+
+    Returns
+    -------
+    Spectrum
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> x = np.linspace(0, 1, 50)
+    >>> found = ta.spectrum(
+    ...     lambda k: k * np.cos(3 * x) - np.cos(9 * x),
+    ...     {"k": ta.Parameter(truth=1.0, bounds=(0.5, 2.0))},
+    ...     ta.views.Gaussian(), points=x,
+    ... )
+    >>> found.rank_for(0.9)
+    3
     """
     frozen = as_frozen(residual, parameters, points)
     center = Parameters(frozen.parameters).center(at)
     metric = bound_view(frozen, view)
-    column = _column(frozen.names, parameter)
     local = linearize(frozen, frozen.coordinates(center.values), derivative, step)
+    found = spectrum_from(local, metric, frozen, center, modes=modes)
+    return found if parameter is None else found.of(parameter)
+
+
+def spectrum_from(
+    local: Linearization,
+    metric: Any,
+    frozen: FrozenResidual,
+    center: Center,
+    *,
+    modes: int | None = None,
+    smooth: bool = False,
+    keep_points: bool = True,
+) -> Spectrum:
+    """Return the spectrum of a residual that is linearized at `center`, under a bound view.
+
+    Parameters
+    ----------
+    local : Linearization
+        May be shared with `score_from` and `scan_from`.
+    metric : BoundView
+    frozen : FrozenResidual
+        For the parameters and the points.
+    center : Center
+    modes : int, optional
+        As for `spectrum`.
+    smooth : bool
+        Resolve a view that weighs every point by itself in the eigenvectors of the Gaussian
+        kernel, from coarse to fine, rather than in its own, which are single points.
+    keep_points : bool
+        Whether the result holds the points and their contributions.
+    """
     check_metric_size(metric, local.residual)
     size = len(local.residual)
-    if modes is not None and (not isinstance(modes, (int, np.integer)) or modes < 1):
+    if modes is not None and (not is_integer(modes) or modes < 1):
         raise InputError("at least one mode", f"modes={modes!r}", "pass modes=64")
-    wanted = modes if modes is not None else (None if size <= ALL_MODES else LEADING_MODES)
-    values, vectors = metric.eigenpairs(wanted)
-    j, r = local.jacobian[:, column], local.residual
-    along_j, along_r = vectors.T @ j, vectors.T @ r
-    clean = np.maximum(values, 0.0)
-    both = metric.apply(np.column_stack([r, j]))
-    return Spectrum(
-        parameter=frozen.names[column],
-        eigenvalues=clean,
-        strength=clean * along_j**2,
-        signed=clean * along_j * along_r,
-        pointwise_strength=along_j**2 / size,
-        clipped=int(np.sum(values < 0)),
-        point_contributions=(j * both[:, 0] + r * both[:, 1]) / 2,
-        points=frozen.places(size),
-        B=float(j @ both[:, 0]),
-        H=float(j @ both[:, 1]),
-        pointwise_H=float(j @ j) / size,
-        complete=len(values) >= metric.rank,
-        view=metric.describe(),
-    )
+    count = modes if modes is not None else (None if size <= ALL_MODES else LEADING_MODES)
+    J, r, places = local.jacobian, local.residual, frozen.places(size)
+    if smooth and isinstance(metric, BoundDiagonal):
+        # Here and not above: only this needs a view of its own.
+        from twoaxis.views import Gaussian
 
-
-def _column(names: list[str], parameter: str | None) -> int:
-    if parameter is None and len(names) == 1:
-        return 0
-    if parameter not in names:
-        raise InputError(
-            f"one of the parameters {', '.join(names)}", f"parameter={parameter!r}", "name one"
-        )
-    return names.index(parameter)
+        kernel = Gaussian().bind(places)
+        values, vectors = kernel.eigenpairs(None if count is None else min(count, size))
+        root = np.sqrt(metric.diagonal())
+        along_j, along_r = vectors.T @ (root[:, None] * J), vectors.T @ (root * r)
+        weights = np.ones(len(values))
+        basis = "eigenvectors of the Gaussian kernel, from coarse to fine"
+        complete = len(values) >= size
+    else:
+        values, vectors = metric.eigenpairs(count)
+        along_j, along_r = vectors.T @ J, vectors.T @ r
+        weights = np.maximum(values, 0.0)
+        basis = f"eigenvectors of the view: {metric.describe()}"
+        complete = len(values) >= metric.rank
+    applied = metric.apply(np.column_stack([r, J]))
+    known = Parameters(frozen.parameters)
+    found = {
+        **known.variables(),
+        "center": [center.values[name] for name in known],
+        "eigenvalue": np.maximum(values, 0.0),
+        "strength": weights[:, None] * along_j**2,
+        "signed": weights[:, None] * along_j * along_r[:, None],
+        "pointwise_strength": (vectors.T @ J) ** 2 / size,
+        "strength_total": np.einsum("nd,nd->d", J, applied[:, 1:]),
+        "signed_total": J.T @ applied[:, 0],
+        "pointwise_strength_total": np.einsum("nd,nd->d", J, J) / size,
+    }
+    if keep_points:
+        found |= {
+            "axis": frozen.axis_names,
+            "points": places,
+            "point_contribution": (J * applied[:, :1] + r[:, None] * applied[:, 1:]) / 2,
+        }
+    about = {
+        "view": metric.describe(),
+        "basis": basis,
+        "complete": int(complete),
+        "clipped": int(np.sum(values < 0)),
+        "centered_on": center.kind,
+    }
+    return Spectrum.from_values(found, about)
 
 
 def _checked_band(band: Any) -> tuple[int, int]:
     pair = isinstance(band, (tuple, list)) and len(band) == 2
-    whole = pair and all(isinstance(end, (int, np.integer)) for end in band)
-    if not whole or not 1 <= band[0] <= band[1]:
+    if not (pair and all(map(is_integer, band))) or not 1 <= band[0] <= band[1]:
         raise InputError(
             "a band of modes counted from 1, as in (1, 64)", repr(band), "put the lower first"
         )
     return int(band[0]), int(band[1])
-
-
-def _cell_numbers(points: FloatArray, per_axis: int) -> NDArray[np.intp]:
-    """Return the occupied cell of every point, numbered from 0, on min–max normalised axes."""
-    low, extent = points.min(axis=0), np.ptp(points, axis=0)
-    unit = (points - low) / np.where(extent > 0, extent, 1.0)
-    cell = np.minimum((unit * per_axis).astype(np.intp), per_axis - 1)
-    return np.unique(cell, axis=0, return_inverse=True)[1].reshape(-1)

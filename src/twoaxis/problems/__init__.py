@@ -1,4 +1,4 @@
-"""The benchmark problems, one a file, and how to find one by name."""
+"""The benchmark problems, one per file, and `get_problem` by name."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-r"""Fields that meet a problem's conditions whatever a network returns.
+r"""Fields that satisfy the conditions of a problem whatever a network returns.
 
 .. math:: u(z) = g(z) + \varphi(z)\,N(s(z)).
 
 The lift :math:`g` has the initial and boundary values, and the factor :math:`\varphi`
-vanishes where they are given, so the network :math:`N` cannot spoil them. Where a slope is
+vanishes where they are given, so the network :math:`N` does not change them. Where a slope is
 given instead of a value, the network reads its coordinate through a map :math:`s` whose own
 slope vanishes there.
 
@@ -101,10 +101,10 @@ def compose(
     ----------
     network : mapping of str to array
         ``N`` and its derivatives by the *coordinates*, under the names that the field's
-        have: ``"u"``, ``"u_x"``, ``"u_xx"``. What is wanted of the field, and no more, is
-        what is given here; a derivative needs all those below it.
+        have: ``"u"``, ``"u_x"``, ``"u_xx"``. The result has the same
+        entries; a derivative needs all those of lower order.
     lift, factor : mapping of str to array
-        ``g`` and ``phi`` likewise. Entries that the network has not are passed over.
+        ``g`` and ``phi`` likewise. Entries that the network does not have are ignored.
     """
     return {key: _product_rule(key, network, lift, factor) for key in network}
 
@@ -112,7 +112,7 @@ def compose(
 def _product_rule(
     key: str, network: Mapping[str, Any], lift: Mapping[str, Any], factor: Mapping[str, Any]
 ) -> Any:
-    """Sum over all ways to hand each differentiation of `key` to the factor or the network."""
+    """Sum over all ways to apply each differentiation of `key` to the factor or the network."""
     name, _, axes = key.partition("_")
     total = _entry(lift, key, "lift", key)
     for to_factor in product((True, False), repeat=len(axes)):
@@ -124,10 +124,10 @@ def _product_rule(
     return total
 
 
-def _entry(part: Mapping[str, Any], key: str, which: str, wanted: str) -> Any:
+def _entry(part: Mapping[str, Any], key: str, which: str, target: str) -> Any:
     if key not in part:
         raise InputError(
-            f'the {which}\'s "{key}", which "{wanted}" of the field needs',
+            f'the {which}\'s "{key}", which "{target}" of the field needs',
             ", ".join(f'"{known}"' for known in part) or "none",
             f'add "{key}" to the {which}',
         )

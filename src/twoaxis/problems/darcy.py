@@ -10,7 +10,7 @@ manufactured field :math:`u^\star = \sin(\pi x)\sin(2\pi y)` implies at the trut
 true field is known exactly; it vanishes on the boundary, and ``u = 0`` there is the
 boundary condition for every other parameter too.
 
-The two unknowns are coupled: at the truth their normalised residual coupling is 0.89,
+The two unknowns are coupled: at the truth their normalized residual coupling is 0.89,
 near the published median of 0.893.
 """
 

@@ -17,15 +17,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from twoaxis.errors import InputError
-from twoaxis.parameters import Parameter
+from twoaxis.parameters import Parameter, Parameters
 from twoaxis.problems.ansatz import Ansatz
 
 FloatArray = NDArray[np.float64]
 
 
 class Stencil(Protocol):
-    """Centred difference quotients of nodal values, at the interior nodes."""
+    """Centered difference quotients of nodal values, at the interior nodes."""
 
     def center(self, nodes: FloatArray) -> FloatArray:
         """``v_i``."""
@@ -55,7 +54,7 @@ class FixedEnds:
 
 @dataclass(frozen=True)
 class ZeroFlux:
-    """Homogeneous Neumann conditions: each end copies its neighbour."""
+    """Homogeneous Neumann conditions: each end copies its neighbor."""
 
     def impose(self, nodes: FloatArray) -> None:
         """Overwrite the end nodes of an array whose first axis is space."""
@@ -65,7 +64,7 @@ class ZeroFlux:
 
 @dataclass(frozen=True)
 class ObservationPlan:
-    """How a benchmark is observed: sites a layout and noise relative to the field.
+    """How a benchmark is observed: sites per layout, and noise relative to the field.
 
     The noise has standard deviation ``noise_fraction * std(u)`` over the whole grid.
 
@@ -109,7 +108,7 @@ class EvolutionProblem:
     observed : ObservationPlan
         The published observation protocol.
     ansatz : Ansatz, optional
-        A field that meets the initial and boundary conditions whatever a network returns.
+        A field that satisfies the initial and boundary conditions whatever a network returns.
     """
 
     name: str
@@ -170,11 +169,4 @@ Problem = EvolutionProblem | SteadyProblem
 
 def truth_of(problem: Problem) -> dict[str, float]:
     """Return the true parameters by name."""
-    truth = {name: p.truth for name, p in problem.parameters.items()}
-    if any(value is None for value in truth.values()):
-        raise InputError(
-            f"a truth for every parameter of {problem.name}",
-            repr(truth),
-            "declare it in the problem's parameters",
-        )
-    return {name: float(value) for name, value in truth.items() if value is not None}
+    return Parameters(problem.parameters).require("truth")

@@ -1,21 +1,83 @@
-"""Pictures of results: labelled data in, figures out."""
+"""Pictures, notebook views and the page: results in, figures and HTML out.
+
+This package reads finished results and is read by nothing below it; `twoaxis.result` reaches
+`plot` and `notebook_html` through one lazy lookup. Importing it loads neither matplotlib nor
+Jinja2.
+"""
 
 from __future__ import annotations
 
-from twoaxis.report.decision_map import plot_decision_map
-from twoaxis.report.delivery_figure import plot_delivery
-from twoaxis.report.evidence_figure import plot_evidence
-from twoaxis.report.profile_figure import plot_profile
-from twoaxis.report.resolution_figure import plot_resolution
-from twoaxis.report.spectrum_figure import plot_spectrum
-from twoaxis.report.training_figure import plot_along_training
+import importlib
+from collections.abc import Callable
+from typing import Any
 
-__all__ = [
-    "plot_along_training",
-    "plot_decision_map",
-    "plot_delivery",
-    "plot_evidence",
-    "plot_profile",
-    "plot_resolution",
-    "plot_spectrum",
-]
+from twoaxis.errors import InputError
+
+# The drawing function of each kind of result, by schema.
+PLOTS = {
+    "audit": "decision_map:plot_decision_map",
+    "calibration": "confidence_set:plot_calibration",
+    "comparison": "comparison:plot_comparison",
+    "confidence-set": "confidence_set:plot_confidence_set",
+    "delivery": "delivery:plot_delivery",
+    "evidence-map": "evidence_map:plot_evidence_map",
+    "frozen-scan": "profile:plot_profile",
+    "polish": "polish:plot_polish",
+    "resolution": "resolution:plot_resolution",
+    "runs": "runs:plot_runs",
+    "score": "score:plot_score",
+    "simulated-audit": "simulated_audit:plot_simulated_audit",
+    "snapshots": "training:plot_along_training",
+    "spectrum": "spectrum:plot_spectrum",
+    "suggested-sites": "sites:plot_sites",
+}
+
+
+def plot(result: Any, ax: Any = None, **options: Any) -> Any:
+    """Draw a result with the function for its kind, and return the axes.
+
+    Parameters
+    ----------
+    result : Result
+    ax : matplotlib.axes.Axes, optional
+    **options
+        Of the drawing function in `twoaxis.plots`, such as ``parameter="nu"``.
+    """
+    return drawing_function(result)(result, ax=ax, **options)
+
+
+def drawing_function(result: Any) -> Callable[..., Any]:
+    """Return the function that draws a result."""
+    module, _, function = PLOTS[_schema(result)].partition(":")
+    draw: Callable[..., Any] = getattr(
+        importlib.import_module(f"twoaxis.report.figures.{module}"), function
+    )
+    return draw
+
+
+def _schema(result: Any) -> str:
+    schema = getattr(result, "schema", None)
+    if schema not in PLOTS:
+        raise InputError(
+            "a result of twoaxis",
+            type(result).__name__,
+            "pass what twoaxis.audit, twoaxis.score, twoaxis.load, ... returned",
+        )
+    return str(schema)
+
+
+def page(result: Any) -> str:
+    """Return the page of a result as HTML text: one file that needs nothing else."""
+    from twoaxis.report.html import render, render_table
+
+    return render_table(result) if _schema(result) != "audit" else render(result)
+
+
+def notebook_html(result: Any) -> str:
+    """Return a result as an HTML fragment for a notebook."""
+    from twoaxis.report.notebook import audit_fragment, table_fragment
+
+    return audit_fragment(result) if _schema(result) == "audit" else table_fragment(result)
+
+
+__all__ = ["notebook_html", "page", "plot"]

@@ -1,15 +1,11 @@
-"""Colours and habits that all pictures share.
+"""Colors, fonts and habits that all pictures share, and pictures as SVG text for a page.
 
-One thing has one colour and one line style everywhere: truth, delivered, preferred, matched. The
-colours stem from the Okabe-Ito set, which readers with colour-blindness can tell apart, and are
-dark enough for lines and text on white. Each has a partner for a dark page; an SVG on a page
-names the colour, and the page decides.
-
-One picture as SVG text for a page: the page's own colours and fonts, the same bytes each time.
-
-Texts stay texts and take the font of the page. Colours of the palette become CSS variables, so
-that one drawing serves a light and a dark page. Only ids that are used are kept, with a prefix
-made from the drawing: several pictures share one page.
+One thing has one color and one line style everywhere: truth, delivered, preferred, matched. The
+colors stem from the Okabe-Ito set, which readers with color blindness can tell apart, and are
+dark enough for lines and text on white. Each has a partner for a dark page: in an SVG on a page,
+colors are CSS variables, and the page decides. Texts stay texts and take the font of the page.
+Only ids that are used are kept, with a prefix made from the drawing, since several pictures share
+one page. The same drawing gives the same bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +35,7 @@ PALETTE = {
     "unknown": ("#5c656f", "#a9b2bc"),
 }
 
-ROUTE_COLOURS = {
+ROUTE_COLORS = {
     "within tolerance": "well",
     "self-consistent": "well",
     "inspect endpoint delivery": "delivered",
@@ -60,8 +56,8 @@ SIZE = 9.5
 SMALL_SIZE = 8.5
 
 
-def colour(name: str) -> str:
-    """Return a colour for a light ground; ink and paper are those of the reader's figures."""
+def color(name: str) -> str:
+    """Return a color for a light ground; ink and paper are those of the reader's figures."""
     import matplotlib as mpl
 
     if name in ("ink", "truth", "center"):
@@ -71,9 +67,9 @@ def colour(name: str) -> str:
     return PALETTE[name][0]
 
 
-def route_colour(route: str) -> str:
-    """Return the name of a route's colour."""
-    return ROUTE_COLOURS.get(route, "unknown")
+def route_color(route: str) -> str:
+    """Return the name of a route's color."""
+    return ROUTE_COLORS.get(route, "unknown")
 
 
 def axis_or_new(ax: Any, size: tuple[float, float] = WIDE) -> Any:
@@ -108,10 +104,10 @@ def open_frame(ax: Any, *sides: str) -> None:
 
 
 def mark(ax: Any, kind: str, value: float, text: str, role: str | None = None) -> None:
-    """Draw the vertical line of a value: its kind decides colour and line style."""
+    """Draw the vertical line of a value: its kind decides color and line style."""
     style = LINES.get(kind, "-")
     width = 2.2 if style == ":" else 1.6
-    ax.axvline(value, color=colour(role or kind), ls=style, lw=width, label=text, zorder=3)
+    ax.axvline(value, color=color(role or kind), ls=style, lw=width, label=text, zorder=3)
 
 
 def legend_above(ax: Any, columns: int = 3, margin: float = 50.0) -> int:
@@ -156,7 +152,7 @@ def note(ax: Any, words: str, x: float = 0.5, y: float = 0.5) -> Any:
         transform=ax.transAxes,
         ha="center",
         va="center",
-        color=colour("muted"),
+        color=color("muted"),
         fontsize=SMALL_SIZE,
         zorder=5,
     )
@@ -165,7 +161,7 @@ def note(ax: Any, words: str, x: float = 0.5, y: float = 0.5) -> Any:
 
 
 def diverging() -> Any:
-    """Return colours from minus over nothing to plus.
+    """Return colors from minus over nothing to plus.
 
     Zero is transparent, so that it fades into a light and a dark ground alike.
     """
@@ -180,7 +176,7 @@ SVG = "http://www.w3.org/2000/svg"
 LINK = "http://www.w3.org/1999/xlink"
 VARIABLES = {light: f"var(--ta-{name}, {light})" for name, (light, _) in PALETTE.items()}
 
-_COLOUR = re.compile("|".join(map(re.escape, VARIABLES)))
+_COLOR = re.compile("|".join(map(re.escape, VARIABLES)))
 _FONT = re.compile(r"'?DejaVu Sans'?(, *[^;]*)?")
 _REFERENCE = re.compile(r"url\(#([^)]*)\)")
 
@@ -211,9 +207,17 @@ STYLE: Any = {
 
 
 def inline_svg(
-    draw: Callable[..., Any], *data: Any, alt: str, size: tuple[float, float] = WIDE, **options: Any
+    draw: Callable[..., Any],
+    *data: Any,
+    alt: str,
+    size: tuple[float, float] = WIDE,
+    columns: int = 1,
+    **options: Any,
 ) -> str:
-    """Call ``draw(*data, ax=ax, **options)`` and return the picture as an ``<svg>`` element."""
+    """Call ``draw(*data, ax=ax, **options)`` and return the picture as an ``<svg>`` element.
+
+    With more than one column, ``ax`` is an array of axes.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -224,8 +228,9 @@ def inline_svg(
         # The page's fonts draw the texts: a glyph that this one lacks is no loss.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         figure = Figure(figsize=size, layout="constrained")
-        ax = draw(*data, ax=figure.subplots(), **options)
-        ax.set_title("")  # the page has headings of its own
+        drawn = draw(*data, ax=figure.subplots(1, columns), **options)
+        if columns == 1:
+            drawn.set_title("")  # the page has headings of its own
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", dpi=200, metadata=dict.fromkeys(_METADATA))
     return _for_page(buffer.getvalue(), alt)
@@ -253,7 +258,7 @@ def _for_page(text: str, alt: str) -> str:
 
 
 def _clean(element: ElementTree.Element, used: set[str], prefix: str) -> None:
-    """Give one element the page's colours, fonts and ids."""
+    """Give one element the page's colors, fonts and ids."""
     name = element.attrib.pop("id", None)
     if name in used:
         element.set("id", f"{prefix}{name}")
@@ -266,5 +271,27 @@ def _clean(element: ElementTree.Element, used: set[str], prefix: str) -> None:
     style = element.get("style")
     if style:
         style = _REFERENCE.sub(rf"url(#{prefix}\1)", style)
-        style = _COLOUR.sub(lambda found: VARIABLES[found.group()], style)
+        style = _COLOR.sub(lambda found: VARIABLES[found.group()], style)
         element.set("style", _FONT.sub("inherit", style))
+
+
+def strip(ax: Any, rows: dict[str, Any], roles: dict[str, str], words: str) -> Any:
+    """Draw each row of values as dots beside its name, with a line at the mean and one at zero."""
+    import numpy as np
+
+    for k, (name, values) in enumerate(rows.items()):
+        shown = np.asarray(values, dtype=float)
+        shown = shown[np.isfinite(shown)]
+        # Dots of one row are spread over its height in their order: no random picture.
+        height = k + 0.36 * (np.linspace(-1, 1, len(shown)) if len(shown) > 1 else 0.0)
+        ax.plot(shown, height + 0 * shown, "o", ms=4, alpha=0.65, color=color(roles[name]))
+        if len(shown) > 1:
+            ax.plot([shown.mean()] * 2, [k - 0.42, k + 0.42], color=color(roles[name]), lw=2)
+    ax.axvline(0, color=color("center"), lw=1.2, zorder=0)
+    ax.set_yticks(range(len(rows)), list(rows))
+    plain(*ax.get_yticklabels())
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+    label(ax, words)
+    open_frame(ax, "top", "right", "left")
+    return ax

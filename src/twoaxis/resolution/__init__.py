@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from twoaxis.resolution.benchmarks import benchmark_draws, resolution_table, resolve_problem
+from twoaxis.resolution.benchmarks import benchmark_draws, resolution_table
 from twoaxis.resolution.fisher import NeededObservations, needed_observations
 from twoaxis.resolution.resolve import resolve
-from twoaxis.resolution.result import Resolution, load_resolution
+from twoaxis.resolution.result import Resolution
 
 __all__ = [
     "NeededObservations",
     "Resolution",
     "benchmark_draws",
-    "load_resolution",
     "needed_observations",
     "resolution_table",
     "resolve",
-    "resolve_problem",
 ]

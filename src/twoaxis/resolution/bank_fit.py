@@ -1,41 +1,40 @@
-"""Matched fits of one parameter from a bank, exactly and for all replicas at once.
+"""Matched fits of one parameter from a bank of solved values, for all datasets at once.
 
 Between two knots every prediction is a cubic in ``d = q - q_k``, so the whitened misfit
 
 ``chi2(d) = | y - a_0 - a_1 d - a_2 d^2 - a_3 d^3 |^2``
 
 is a polynomial of degree six whose coefficients need inner products alone: of the ``a_i``
-among themselves, once for a layout, and of each ``a_i`` with the data. Minima and
-likelihood-profile sets are roots of such polynomials; nothing is optimised by trial.
+among themselves, once per layout, and of each ``a_i`` with the data. Minima and ends of
+likelihood-profile sets are roots of such polynomials, found by bisection.
 
-Is the bank good enough? Some of its estimates against direct optimisation.
-
-A bank that is too coarse is refined until its estimates agree.
+Whether the bank is fine enough is checked by direct optimization of some datasets
+(`check_bank`). A bank that is too coarse is refined until its estimates agree (`entries_needed`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import elementwise
-from scipy.stats import chi2 as chi2_distribution
 
 from twoaxis.errors import InputError
 from twoaxis.forward import Bank, ForwardModel
 from twoaxis.progress import Advance
-from twoaxis.resolution.design import Design, Setup
-from twoaxis.resolution.estimator import Estimator, Fits, joined
 from twoaxis.resolution.fisher import Information
+from twoaxis.resolution.layouts import WhitenedLayout
+from twoaxis.resolution.matched_fit import Estimator, Fits, deviance_limit, joined
+from twoaxis.resolution.setup import Setup
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-# Halvings that narrow an interval between knots down to rounding.
-HALVINGS = 60
+# Bisections that narrow an interval between knots down to rounding.
+BISECTIONS = 60
 # Rows are taken in portions, so that the polynomials of many replicas fit in memory.
 ROWS_AT_ONCE = 2048
 
@@ -99,28 +98,30 @@ class BankEstimator:
     method: str = "bank"
     starts: int = 1
 
-    def fit(self, design: Design, rows: FloatArray, advance: Advance | None = None) -> Fits:
-        """Fit rows of whitened deviations from the centre, and their profile sets."""
+    def fit(self, layout: WhitenedLayout, rows: FloatArray, advance: Advance | None = None) -> Fits:
+        """Fit rows of whitened deviations from the center, and their profile sets."""
         portions = []
         for start in range(0, len(rows), ROWS_AT_ONCE):
             portion = rows[start : start + ROWS_AT_ONCE]
-            portions.append(self._fit(polynomials(self.bank, design, portion)))
+            portions.append(self._fit(polynomials(self.bank, layout, portion)))
             if advance is not None:
                 advance(len(portion))
         return joined(portions)
 
-    def sets(self, design: Design, rows: FloatArray, fits: Fits) -> Fits:  # noqa: ARG002
-        """Return the fits as they are: a bank gives the sets for nothing."""
+    def sets(self, layout: WhitenedLayout, rows: FloatArray, fits: Fits) -> Fits:  # noqa: ARG002
+        """Return the fits as they are: `fit` has found the sets already."""
         return fits
 
-    def predict(self, design: Design, coordinates: FloatArray) -> FloatArray:
+    def predict(self, layout: WhitenedLayout, coordinates: FloatArray) -> FloatArray:
         """Whitened deviations of the bank's curve at one point."""
-        return design.deviations(self.bank(float(coordinates[0])))
+        return layout.deviations(self.bank(float(coordinates[0])))
 
-    def linearize(self, design: Design, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def linearize(
+        self, layout: WhitenedLayout, coordinates: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         """Whitened deviations and slope of the bank's curve at one point."""
-        slope = design.white(self.bank.slope(float(coordinates[0]))[design.columns])
-        return self.predict(design, coordinates), slope[:, None]
+        slope = layout.white(self.bank.slope(float(coordinates[0]))[layout.columns])
+        return self.predict(layout, coordinates), slope[:, None]
 
     def _fit(self, chi2: Polynomials) -> Fits:
         estimate, minimum, on_bound = _minima(chi2)
@@ -137,7 +138,7 @@ class BankEstimator:
             agreeing_starts=np.ones(len(rows), dtype=np.intp),
             center_won=np.ones(len(rows), dtype=bool),
         )
-        limit = minimum + chi2_distribution.ppf(self.level, 1)
+        limit = minimum + deviance_limit(self.level)
         lower, open_lower = _set_end(chi2, estimate, limit, upper=False)
         upper, open_upper = _set_end(chi2, estimate, limit, upper=True)
         return replace(
@@ -149,10 +150,10 @@ class BankEstimator:
         )
 
 
-def polynomials(bank: Bank, design: Design, rows: FloatArray) -> Polynomials:
+def polynomials(bank: Bank, layout: WhitenedLayout, rows: FloatArray) -> Polynomials:
     """Return chi2 of every data row between every pair of knots."""
-    a = design.white(bank.pieces[::-1][..., design.columns])  # ascending, (4, K - 1, n)
-    a[0] -= design.base
+    a = layout.white(bank.pieces[::-1][..., layout.columns])  # ascending, (4, K - 1, n)
+    a[0] -= layout.base
     gram = np.einsum("ikn,jkn->ijk", a, a)
     cross = np.tensordot(a, rows, axes=(2, 1))  # (4, K - 1, R)
     coefficients = np.zeros((7, a.shape[1], len(rows)))
@@ -165,7 +166,7 @@ def polynomials(bank: Bank, design: Design, rows: FloatArray) -> Polynomials:
 
 
 def _minima(chi2: Polynomials) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Global minimum of every row: refine each knot that is lower than its neighbours."""
+    """Global minimum of every row: refine each knot that is lower than its neighbors."""
     value, slope = chi2.at_knots
     count = len(chi2.knots)
     padded = np.pad(value, ((1, 1), (0, 0)), constant_values=np.inf)
@@ -220,7 +221,7 @@ def _bisect(
 
     Elementwise; `end` may lie on either side of `start`.
     """
-    for _ in range(HALVINGS):
+    for _ in range(BISECTIONS):
         middle = (start + end) / 2
         beyond = past(middle)
         start, end = np.where(beyond, start, middle), np.where(beyond, middle, end)
@@ -229,19 +230,19 @@ def _bisect(
 
 def direct_minimum(
     model: ForwardModel,
-    designs: list[Design],
+    layouts: list[WhitenedLayout],
     rows: list[FloatArray],
     near: FloatArray,
     step: float,
     limits: tuple[float, float],
 ) -> FloatArray:
-    """Minimise chi2 with the forward model itself, as a check on the bank.
+    """Minimize chi2 with the forward model itself, as a check on the bank.
 
     Parameters
     ----------
     model : ForwardModel
-    designs, rows
-        The layout and the whitened data deviations of each of V datasets.
+    layouts, rows
+        The layout and the whitened deviations of each of V datasets.
     near : array, shape (V,)
         Estimates to start from.
     step : float
@@ -259,7 +260,7 @@ def direct_minimum(
         predictions = model(q.reshape(-1, 1)).values
         total = np.empty(len(predictions))
         for i, k in enumerate(index.astype(int).ravel()):
-            misfit = rows[k] - designs[k].deviations(predictions[i])
+            misfit = rows[k] - layouts[k].deviations(predictions[i])
             total[i] = misfit @ misfit
         return np.where(np.isfinite(total), total, np.inf).reshape(q.shape)
 
@@ -301,7 +302,7 @@ MOST_ENTRIES = 4000
 
 @dataclass(frozen=True)
 class BankCheck:
-    """Largest difference between bank and direct estimates, in percent and in standard errors."""
+    """Largest difference between bank and direct estimates, in % and in standard errors."""
 
     percent: float
     standard_errors: float
@@ -310,18 +311,17 @@ class BankCheck:
 def check_bank(
     setup: Setup,
     estimator: Estimator,
-    designs: list[Design],
+    layouts: list[WhitenedLayout],
     fits: list[Fits],
     facts: list[Information],
     draws: FloatArray,
-    observed: Mapping[str, FloatArray] | None,
     validate: int,
 ) -> BankCheck | None:
-    """Compare bank estimates with direct optimisation.
+    """Compare bank estimates with direct optimization.
 
     The checked datasets are spread evenly over the range of the estimates, from the smallest to
-    the largest; real observations are among them. Those on a bound count only where there are no
-    others.
+    the largest; the data are among them. Estimates on a bound are checked only where there are
+    no others.
 
     Returns
     -------
@@ -331,11 +331,13 @@ def check_bank(
     """
     if not isinstance(estimator, BankEstimator) or not validate:
         return None
-    rows = [draws[:, : len(design.sites)] for design in designs]
+    rows = [draws[:, : len(layout.sites)] for layout in layouts]
     estimates = np.stack([f.estimate[1:, 0] for f in fits])
-    if observed is not None:
-        real = [d.row(observed[d.name])[None] for d in designs]
-        own = [estimator.fit(d, row).estimate[:, 0] for d, row in zip(designs, real, strict=True)]
+    if setup.data is not None:
+        real = [each.row(setup.data[each.name])[None] for each in layouts]
+        own = [
+            estimator.fit(each, row).estimate[:, 0] for each, row in zip(layouts, real, strict=True)
+        ]
         estimates = np.hstack([estimates, own])
         rows = [np.vstack(both) for both in zip(rows, real, strict=True)]
     first, last = estimator.bank.knots[[0, -1]].tolist()
@@ -343,18 +345,18 @@ def check_bank(
     ranked = np.argsort(np.where(inside, estimates, np.inf), axis=None)
     ranked = ranked[: inside.sum() or None]
     chosen = ranked[np.unique(np.linspace(0, len(ranked) - 1, validate).round().astype(int))]
-    layout, number = np.divmod(chosen, estimates.shape[1])
-    near = estimates[layout, number]
+    place, number = np.divmod(chosen, estimates.shape[1])
+    near = estimates[place, number]
     found = direct_minimum(
         setup.fit_model,
-        [designs[k] for k in layout],
-        [rows[k][r] for k, r in zip(layout, number, strict=True)],
+        [layouts[k] for k in place],
+        [rows[k][r] for k, r in zip(place, number, strict=True)],
         near,
         step=float(np.diff(estimator.bank.knots).min()),
         limits=(first, last),
     )
     gap = np.where(np.isfinite(found), np.abs(near - found), np.inf)
-    standard_error = np.array([1 / np.sqrt(facts[k].matrix[0, 0]) for k in layout])
+    standard_error = np.array([1 / np.sqrt(facts[k].matrix[0, 0]) for k in place])
     return BankCheck(
         percent=float(100 * np.max(gap) / setup.units[0]),
         standard_errors=float(np.max(gap / standard_error)),
@@ -365,19 +367,18 @@ def refuse_useless(bank: int, check: BankCheck | None) -> None:
     """Refuse a bank whose own error is larger than that of the noise, however fine it is."""
     if check is not None and np.isfinite(check.percent) and check.standard_errors > 1:
         raise InputError(
-            "a bank whose estimates differ from direct optimisation by less than a standard error",
-            f"{check.percent:.3g} percent, or {check.standard_errors:.3g} standard errors, with "
+            "a bank whose estimates differ from direct optimization by less than a standard error",
+            f"{check.percent:.3g}%, or {check.standard_errors:.3g} standard errors, with "
             f"{bank} entries",
             'pass method="direct", or narrower bounds',
         )
 
 
 def entries_needed(bank: int, check: BankCheck | None, before: BankCheck | None) -> int:
-    """Return how many entries a bank needs after this check: as many, or nearly twice as many.
+    """Return how many entries the bank needs after this check: `bank`, or nearly twice as many.
 
-    The new entries lie halfway between the old ones. There is no further refinement where the
-    last one did not halve the difference: the forward model is not smooth, and no bank is fine
-    enough.
+    The new entries lie halfway between the old ones. Refinement stops where the last one did
+    not halve the difference: the forward model is then not smooth, and no bank is fine enough.
     """
     if check is None or check.standard_errors <= BANK_ACCURACY or bank > MOST_ENTRIES / 2:
         return bank

@@ -1,105 +1,31 @@
-"""Axis 1 of the built-in problems, under the published protocol.
+"""Tables over several built-in problems: the benchmark draws, and a balanced overall row.
 
-Several problems in one table, with a balanced row over all of them.
-
-The overall interval comes in two readings. *Unstratified* resamples all problem–replica
-clusters together, as the study does, so the number of clusters of each problem varies from
-draw to draw. *Stratified* keeps that number and is narrower.
+The overall interval comes in two kinds. *Unstratified* resamples all problem-replica clusters
+together, as the study does, so that the number of clusters of each problem varies from draw to
+draw. *Stratified* keeps that number and is narrower.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
-from twoaxis.forward import Fidelity, get_solver
-from twoaxis.observations import (
-    RECOVERABILITY_SEED,
-    layout,
-    noise_scale,
-    noise_seed,
-    published_dataset,
-)
-from twoaxis.problems import SCALAR_BENCHMARKS, Problem, get_problem
+from twoaxis.observations import published_dataset
+from twoaxis.problems import SCALAR_BENCHMARKS
 from twoaxis.resolution.resolve import resolve
 from twoaxis.resolution.result import BOOTSTRAP_DRAWS, BOOTSTRAP_SEED, Resolution
 from twoaxis.statistics import Interval, cluster_bootstrap, weighted_mean
 
-
-def resolve_problem(
-    problem: str | Problem,
-    *,
-    layouts: Sequence[int] | None = None,
-    replicas: int = 200,
-    seed: int = RECOVERABILITY_SEED,
-    fit_solver: Fidelity = "fine",
-    data: Mapping[int, ArrayLike] | None = None,
-    **options: Any,
-) -> Resolution:
-    """Resolve a built-in problem with its declared solver, layouts and noise.
-
-    Parameters
-    ----------
-    problem : str or Problem
-    layouts : sequence of int, optional
-        Layout seeds; by default the published four.
-    replicas : int
-    seed : int
-        Of the noise; every problem draws from a stream of its own under this seed.
-    fit_solver : {"fine", "coarse"}
-        The data always come from the fine solver. Fitting them with the coarse one is the
-        solver-discrepancy control.
-    data : mapping of int to array, optional
-        Observed values for each layout seed.
-    **options
-        Further arguments of `twoaxis.resolve`, such as ``validate`` or ``level``.
-
-    Examples
-    --------
-    >>> import twoaxis as ta
-    >>> found = ta.resolve_problem("allen-cahn", layouts=[8], replicas=50)
-    >>> round(float(found.fisher_error_percent[0]), 3)
-    2.35
-    """
-    problem = get_problem(problem)
-    seeds = list(problem.observed.layouts if layouts is None else layouts)
-    if len(set(seeds)) != len(seeds):
-        raise InputError("each layout once", f"layouts={seeds}", "drop the repetitions")
-    sites = {str(s): layout(problem, s) for s in seeds}
-    if not sites:
-        raise InputError("at least one layout", "none", "pass layout seeds, such as [8, 9]")
-    observed = np.unique(np.concatenate(list(sites.values())))
-    points = get_solver(problem).points(observed)
-
-    def forward(**parameters: NDArray[np.float64]) -> NDArray[np.float64]:
-        return get_solver(problem).at_sites(observed, **parameters)
-
-    def coarse(**parameters: NDArray[np.float64]) -> NDArray[np.float64]:
-        return get_solver(problem, "coarse").at_points(points, **parameters)
-
-    get_solver(problem, fit_solver)  # a misspelt solver is found out here
-    return resolve(
-        forward,
-        problem.parameters,
-        noise_scale(problem),
-        {name: np.searchsorted(observed, s) for name, s in sites.items()},
-        replicas=replicas,
-        seed=noise_seed(problem, seed),
-        data=None if data is None else {str(s): values for s, values in data.items()},
-        coordinates=points,
-        fit_forward=coarse if fit_solver == "coarse" else None,
-        vectorized=True,
-        **options,
-    )
+UNSTRATIFIED = "overall"
+STRATIFIED = "overall, stratified"
 
 
 def benchmark_draws(*, progress: bool = True) -> pd.DataFrame:
-    """Matched estimates of the study's twelve benchmark draws.
+    """Return the matched estimates of the twelve benchmark draws of the study.
 
     Returns
     -------
@@ -110,7 +36,7 @@ def benchmark_draws(*, progress: bool = True) -> pd.DataFrame:
     rows = []
     for problem in SCALAR_BENCHMARKS:
         data = {s: published_dataset(problem, s).values for s in problem.observed.layouts}
-        found = resolve_problem(problem, replicas=1, data=data, validate=0, progress=progress)
+        found = resolve(problem, replicas=1, data=data, validate=0, progress=progress)
         (name,) = found.parameters
         for s in data:
             one = found.data.sel(parameter=name, layout=str(s))
@@ -121,18 +47,14 @@ def benchmark_draws(*, progress: bool = True) -> pd.DataFrame:
                     "parameter": name,
                     "truth": problem.parameters[name].truth,
                     "estimate": float(one["data_estimate"]),
-                    "error_percent": float(one["data_error_percent"]),
+                    "error_percent": float(one["data_deviation_percent"]),
                 }
             )
     return pd.DataFrame(rows)
 
 
-UNSTRATIFIED = "overall"
-STRATIFIED = "overall, stratified"
-
-
 def resolution_table(resolutions: Mapping[str, Resolution]) -> pd.DataFrame:
-    """Return one row a problem and, for several, two balanced overall rows.
+    """Return one row per problem and, for several, two balanced overall rows.
 
     Parameters
     ----------
@@ -158,7 +80,7 @@ def resolution_table(resolutions: Mapping[str, Resolution]) -> pd.DataFrame:
 
 
 def _overall(resolutions: Mapping[str, Resolution], table: pd.DataFrame) -> pd.DataFrame:
-    """Return the balanced rows: pooled errors, and intervals over problem–replica clusters."""
+    """Return the balanced rows: pooled errors, and intervals over problem-replica clusters."""
     shapes = {found.error_percent.shape for found in resolutions.values()}
     if len(shapes) > 1:
         raise InputError(
@@ -187,9 +109,7 @@ def _overall(resolutions: Mapping[str, Resolution], table: pd.DataFrame) -> pd.D
 
 
 def _interval(
-    errors: np.ndarray[tuple[int], np.dtype[np.float64]],
-    cluster: np.ndarray[tuple[int], np.dtype[np.intp]],
-    strata: np.ndarray[tuple[int], np.dtype[np.intp]] | None,
+    errors: NDArray[np.float64], cluster: NDArray[np.intp], strata: NDArray[np.intp] | None
 ) -> Interval:
     return cluster_bootstrap(
         lambda weights: weighted_mean(errors, weights),

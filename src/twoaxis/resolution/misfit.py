@@ -1,20 +1,19 @@
-"""Do the data look like the model plus the declared noise? Axis 1 rests on it.
+"""Do the data look like the model plus the declared noise? Axis 1 assumes it.
 
 Three checks on the whitened residuals of the matched fit, each with a p-value:
 
 size
-    Their sum of squares follows chi-square with n - d degrees of freedom. Too large means
-    that the noise was declared too small or that the model misses something; too small,
+    The sum of squares follows chi-square with n - d degrees of freedom. A value too large means
+    that the noise was declared too small or that the model is incomplete; a value too small,
     that the noise was declared too large.
 normality
-    Shapiro–Wilk; beyond 5,000 residuals, D'Agostino's K^2.
+    Shapiro-Wilk; beyond 5,000 residuals, D'Agostino's K^2.
 whiteness
-    The mean product of each residual with its nearest neighbours, relative to their mean
-    square, against 999 random permutations; beyond all of them, the normal tail with their mean
-    and spread. Neighbours are near in the coordinates that the
-    caller gives; without them, in the index space of what the forward model returns, so that
-    a field indexed by time and space is checked in time and space, in whatever order its
-    sites are listed.
+    The mean product of each residual with its nearest neighbors, relative to the mean square,
+    against 999 random permutations; beyond all of them, the normal tail with their mean and
+    standard deviation. Neighbors are near in the points that the caller gives, or else in the
+    indices of the output of the forward model: a field indexed by time and space is checked in
+    time and space, whatever the order of its sites.
 """
 
 from __future__ import annotations
@@ -23,18 +22,17 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
-from scipy.spatial import cKDTree
+from scipy.special import chdtr, chdtrc, ndtr
 
 FloatArray = NDArray[np.float64]
 
-# A call speaks up when a p-value, times the number of checks it made, is below this.
+# A misfit is reported when a p-value, times the number of checks of the call, is below this.
 ALARM = 0.01
 PERMUTATIONS = 999
 NEIGHBORS = 4
 # Residuals shuffled in one array: a bound on memory.
 SHUFFLED_AT_ONCE = 2_000_000
-# With fewer residuals than this the checks could not tell anything.
+# With fewer residuals than this the checks have no power.
 FEWEST = 8
 
 
@@ -47,10 +45,10 @@ class Check:
     name : str
         "size", "normality" or "whiteness".
     statistic : float
-        Root mean square, the test's W or K^2, and the neighbour correlation, in turn.
+        Root mean square; W or K^2; correlation of neighbors.
     p_value : float
     meaning : str
-        What it means, as a sentence, when the check fails.
+        What a failed check means, as a sentence.
     """
 
     name: str
@@ -93,16 +91,18 @@ def check_residuals(
 
 def _size(residuals: FloatArray, freedom: int) -> Check:
     total = float(residuals @ residuals)
-    p = 2 * min(stats.chi2.cdf(total, freedom), stats.chi2.sf(total, freedom))
+    p = 2 * min(chdtr(freedom, total), chdtrc(freedom, total))
     rms = float(np.sqrt(total / freedom))
     meaning = (
         f"residuals are {rms:.2f} times as large as the declared noise: the noise is declared "
-        f"too {'small, or the forward model misses something' if rms > 1 else 'large'}"
+        f"too {'small, or the forward model is incomplete' if rms > 1 else 'large'}"
     )
     return Check("size", rms, float(min(p, 1.0)), meaning)
 
 
 def _normality(residuals: FloatArray) -> Check:
+    from scipy import stats  # loads slowly
+
     test = stats.shapiro if len(residuals) <= 5000 else stats.normaltest
     result = test(residuals)
     meaning = "residuals are not Gaussian: outliers, or another kind of noise than declared"
@@ -114,38 +114,39 @@ def _whiteness(residuals: FloatArray, position: FloatArray, seed: int) -> Check:
     position = position / np.where(extent > 0, extent, 1.0)
     count = min(NEIGHBORS, len(residuals) - 1)
     neighbors = _neighbors(position, count)
-    centred = residuals - residuals.mean()
+    centered = residuals - residuals.mean()
 
     def correlation(values: FloatArray) -> FloatArray:
         product = np.einsum("...n,...nk->...", values, values[..., neighbors])
         result: FloatArray = product / (count * np.sum(values**2, axis=-1))
         return result
 
-    observed = float(correlation(centred))
+    observed = float(correlation(centered))
     generator = np.random.default_rng(seed)
     shuffles: list[FloatArray] = []
     for block in _blocks(PERMUTATIONS, max(1, SHUFFLED_AT_ONCE // len(residuals))):
-        shuffled = generator.permuted(np.tile(centred, (block, 1)), axis=1)
+        shuffled = generator.permuted(np.tile(centered, (block, 1)), axis=1)
         shuffles.append(correlation(shuffled))
     null = np.concatenate(shuffles)
-    centre = null.mean()
-    as_extreme = int(np.sum(np.abs(null - centre) >= abs(observed - centre)))
+    middle = null.mean()
+    as_extreme = int(np.sum(np.abs(null - middle) >= abs(observed - middle)))
     p = (1 + as_extreme) / (1 + PERMUTATIONS)
     if not as_extreme:  # beyond all permutations, the normal tail says how far
-        p = min(p, 2 * stats.norm.sf(abs(observed - centre) / null.std()))
-    alike = "alike" if observed > 0 else "opposed"
+        p = min(p, 2 * ndtr(-abs(observed - middle) / null.std()))
     meaning = (
-        f"neighbouring residuals are {alike} (correlation {observed:+.2f}): the forward model "
-        "misses a structure, or the noise is correlated"
+        f"neighboring residuals are correlated ({observed:+.2f}): the forward model is "
+        "incomplete, or the noise is correlated"
     )
     return Check("whiteness", observed, float(p), meaning)
 
 
 def _neighbors(position: FloatArray, count: int) -> NDArray[np.intp]:
     """Return the nearest other residuals of each one, shape (n, count)."""
+    from scipy.spatial import cKDTree
+
     found = cKDTree(position).query(position, k=count + 1)[1]
-    # A residual is its own nearest neighbour; where others share its place, it may come later
-    # in its row or not at all, and the farthest goes instead.
+    # A residual is its own nearest neighbor; where others share its place, it may come later in
+    # its row or not at all, and the farthest is dropped instead.
     own = found == np.arange(len(position))[:, None]
     own[~own.any(axis=1), -1] = True
     others: NDArray[np.intp] = found[~own].reshape(len(position), count)
@@ -153,5 +154,5 @@ def _neighbors(position: FloatArray, count: int) -> NDArray[np.intp]:
 
 
 def _blocks(total: int, size: int) -> list[int]:
-    """Cut `total` into blocks of at most `size`."""
+    """Split `total` into blocks of at most `size`."""
     return [min(size, total - start) for start in range(0, total, size)]

@@ -1,41 +1,52 @@
 """Axis 1 in one call: simulate, refit, and see how well the parameter comes back.
 
-For each replica, noise is added to the noise-free observations at the centre and the
-parameter is estimated again with the matched forward model. The spread of those estimates
-is what the observations can resolve, under this layout, this noise and this estimator:
+For each replica, noise is added to the noise-free observations at the center, and the parameter
+is estimated again with the matched forward model. The spread of those estimates is what the
+observations can resolve, under this layout, this noise and this estimator:
 
 ``E_match = mean over noise of 100 | p_hat(G(p) + noise) / p - 1 |``.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.errors import InputError
+from twoaxis.arrays import is_integer
+from twoaxis.errors import AccuracyWarning, InputError, MisfitWarning
 from twoaxis.forward.bank import build_bank
-from twoaxis.observations import standard_noise
+from twoaxis.observations import RECOVERABILITY_SEED, noise_seed, standard_noise
 from twoaxis.parameters import Parameter
+from twoaxis.problems import EvolutionProblem, Problem, SteadyProblem, get_problem
 from twoaxis.progress import progress_bar
-from twoaxis.resolution.bank_fit import BankEstimator, check_bank, entries_needed, refuse_useless
-from twoaxis.resolution.data_fit import LiveModel, checked_data, estimate_noise, fit_data
-from twoaxis.resolution.design import (
-    Design,
-    Noise,
-    Setup,
-    checked_noise,
-    checked_positions,
-    prepare,
+from twoaxis.resolution.bank_fit import (
+    BANK_ACCURACY,
+    BankCheck,
+    BankEstimator,
+    check_bank,
+    entries_needed,
+    refuse_useless,
 )
-from twoaxis.resolution.direct_fit import build_direct
-from twoaxis.resolution.estimator import Estimator, Fits, gauss_newton_step
-from twoaxis.resolution.fisher import Information, Sensitivities, information, sensitivities
-from twoaxis.resolution.messages import collect_messages
-from twoaxis.resolution.result import Findings, Resolution, assemble
-from twoaxis.views.checks import is_whole
+from twoaxis.resolution.data_fit import DataFit, LiveModel, estimate_noise, fit_data
+from twoaxis.resolution.direct_fit import DirectEstimator, build_direct
+from twoaxis.resolution.fisher import (
+    DERIVATIVE_ACCURACY,
+    Information,
+    information,
+    leaves_bounds,
+    sensitivities,
+)
+from twoaxis.resolution.layouts import Noise, WhitenedLayout
+from twoaxis.resolution.matched_fit import Estimator, Fits, gauss_newton_step
+from twoaxis.resolution.misfit import ALARM
+from twoaxis.resolution.result import Resolution
+from twoaxis.resolution.setup import Setup, prepare, problem_arguments
+from twoaxis.result import Message, message_variables
+from twoaxis.text import visible
 
 FloatArray = NDArray[np.float64]
 Method = Literal["auto", "bank", "direct"]
@@ -45,17 +56,17 @@ DRAWS_LIMIT = 2.0
 
 
 def resolve(
-    forward: Callable[..., Any],
-    parameters: Mapping[str, Parameter],
+    forward: Callable[..., Any] | str | Problem,
+    parameters: Mapping[str, Parameter] | None = None,
     noise: ArrayLike | None = None,
-    layouts: Mapping[Any, ArrayLike] | Sequence[ArrayLike] | None = None,
+    layouts: Mapping[Any, ArrayLike] | Sequence[Any] | None = None,
     *,
     replicas: int = 200,
-    seed: int | Sequence[int] = 0,
+    seed: int | Sequence[int] | None = None,
     at: str | Mapping[str, float] | None = None,
     data: ArrayLike | Mapping[Any, ArrayLike] | None = None,
-    coordinates: ArrayLike | None = None,
-    fit_forward: Callable[..., Any] | None = None,
+    points: ArrayLike | None = None,
+    fit_forward: Callable[..., Any] | Literal["fine", "coarse"] | None = None,
     vectorized: bool = False,
     method: Method = "auto",
     bank: int = 241,
@@ -68,34 +79,40 @@ def resolve(
 
     Parameters
     ----------
-    forward : callable
-        ``forward(**parameters)``: noise-free predictions, any simulator, any fixed shape.
+    forward : callable, str or Problem
+        ``forward(**parameters)``: noise-free predictions, any simulator, any fixed shape. Or a
+        built-in problem, such as ``"burgers"``, which brings its declared solver, parameters,
+        layouts and noise; what is passed replaces them.
     parameters : mapping of str to Parameter
         The unknowns by name; `forward` is called with these names.
     noise : float or array, optional
-        A standard deviation, one for each entry that `forward` returns, or a covariance
-        over those entries. Without it, the standard deviation is estimated from the matched
-        fit to `data`.
+        A standard deviation, one for each entry that `forward` returns, or a covariance over
+        those entries. Without it, the standard deviation is estimated from the matched fit to
+        `data`.
     layouts : mapping of str to array of int, optional
-        What is observed: flat indices into what `forward` returns, by name. Layouts share
-        the standardised noise vector of each replica (a shorter one takes its beginning).
-        By default one layout, "all", observes every entry.
+        What is observed: flat indices into what `forward` returns, by name. Layouts share the
+        standardized noise vector of each replica (a shorter one takes its beginning). By
+        default one layout, "all", observes every entry. For a built-in problem: indices into
+        the field of its fine solver, or a sequence of layout seeds, by default the published
+        four.
     replicas : int
-        How many noisy datasets are simulated for each layout.
-    seed : int or sequence of int
-        Of the noise, for `numpy.random.default_rng`.
+        Number of noisy datasets that are simulated for each layout.
+    seed : int or sequence of int, optional
+        Of the noise, for `numpy.random.default_rng`; 0 by default. For a built-in problem, the
+        published seed by default; each problem has a noise stream of its own under one seed.
     at : {"truth", "delivered"} or mapping of str to float, optional
-        The parameter that replicas are simulated at. By default the truth where it is known,
-        else the delivered value, and the result then speaks of spread, not of error.
+        The parameter values that replicas are simulated at. By default the truth where it is
+        known, else the delivered values; the result is then a deviation, not an error.
     data : array or mapping of str to array, optional
-        Real observations, in the shape of forward's output or one array for each layout.
-        They are fitted too, and the fit's residuals are checked for size, normality and
+        Real observations, in the shape that forward returns or one array for each layout. They
+        are fitted too, and the residuals of the fit are checked for size, normality and
         whiteness; a misfit raises a `twoaxis.MisfitWarning`.
-    coordinates : array, shape (N, k), optional
-        Where each of the N entries of forward's output lies, for the whiteness check. By
-        default its indices in that output.
+    points : array, shape (N, k), optional
+        Coordinates of the N entries that forward returns, for the whiteness check. By default
+        the indices of each entry.
     fit_forward : callable, optional
-        Another forward model for the fit alone: the solver-discrepancy control.
+        Another forward model for the fit alone: the solver-discrepancy control. For a built-in
+        problem, "coarse" is its coarse solver. The data always come from `forward`.
     vectorized : bool
         Whether the forward models take vectors of parameters and return predictions with a
         leading axis.
@@ -103,16 +120,16 @@ def resolve(
         For one parameter, a bank of solved values with PCHIP interpolation is the default;
         several parameters are always fitted directly, by nonlinear least squares.
     bank : int
-        Entries of the bank. Where the check against direct optimisation finds a difference of
-        more than 0.05 standard errors, the bank is refined, and the result says so. One that
-        refinement does not bring below a standard error is refused.
+        Entries of the bank. Where the check against direct optimization finds a difference of
+        more than 0.05 standard errors, the bank is refined, and a message says so. A bank that
+        refinement does not bring below one standard error is refused.
     starts : int
         Starting points of a direct fit.
     level : float
         Confidence level of the likelihood-profile sets.
     validate : int
-        How many bank estimates are checked against direct optimisation. 0 leaves the check, and
-        with it the refinement, out: the accuracy of the bank is then not known.
+        Number of bank estimates that are checked against direct optimization. 0 turns the check
+        and the refinement off: the accuracy of the bank is then not known.
     progress : bool
         Whether to show a progress bar on a terminal.
 
@@ -131,70 +148,88 @@ def resolve(
     ... )
     >>> bool(abs(found.error_percent.mean() / found.fisher_error_percent[0] - 1) < 0.2)
     True
+    >>> found = ta.resolve("allen-cahn", layouts=[8], replicas=50)
+    >>> round(float(found.fisher_error_percent[0]), 3)
+    2.35
     """
     _check_settings(replicas, bank, starts, level, validate, method)
-    # Whatever can be wrong with the input is found out before the expensive part starts.
-    setup = prepare(forward, fit_forward, parameters, layouts, at, vectorized)
-    observed = None if data is None else checked_data(data, setup.layouts, setup.model.shape)
-    positions = checked_positions(coordinates, setup.model.shape)
-    draws = _draws(seed, replicas, max(len(sites) for sites in setup.layouts.values()))
-    declared = _declared_noise(setup, noise, observed)
+    arguments: dict[str, Any] = {
+        "forward": forward,
+        "parameters": parameters,
+        "noise": noise,
+        "layouts": layouts,
+        "points": points,
+        "fit_forward": fit_forward,
+        "vectorized": vectorized,
+    }
+    if isinstance(forward, str | EvolutionProblem | SteadyProblem):
+        problem = get_problem(forward)
+        arguments = problem_arguments(problem, parameters, noise, layouts, points, fit_forward)
+        chosen = RECOVERABILITY_SEED if seed is None else seed
+        stream: Any = noise_seed(problem, chosen)  # type: ignore[arg-type]
+    else:
+        stream = 0 if seed is None else seed
+    setup = prepare(**arguments, at=at, data=data, level=level)
+    draws = _draws(stream, replicas, max(len(sites) for sites in setup.layouts.values()))
     derivative = sensitivities(setup.model, setup.q, setup.units)
-    _information(setup, derivative, setup.designs(declared or setup.unit_noise))
+
+    def informed(layouts: list[WhitenedLayout]) -> list[Information]:
+        return [information(layout, derivative, setup.units) for layout in layouts]
+
+    informed(setup.whitened(setup.noise or setup.unit_noise))  # refuses unusable layouts early
     entries, check = bank, None
     while True:
-        estimator = _estimator(setup, method, entries, starts, level, progress)
-        if noise is None and observed is not None:
-            scale = estimate_noise(estimator, setup.designs(setup.unit_noise), observed)
-            declared = Noise(np.full(setup.model.size, scale))
-        known = declared or setup.unit_noise
-        designs = setup.designs(known)
-        facts = _information(setup, derivative, designs)
-        fits, newton = _fit_replicas(setup, estimator, designs, draws, progress)
+        estimator = _estimator(setup, method, entries, starts, progress)
+        known = setup.noise
+        if known is None and setup.data is not None:
+            scale = estimate_noise(estimator, setup.whitened(setup.unit_noise), setup.data)
+            known = Noise(np.full(setup.model.size, scale))
+        assert known is not None  # `prepare` asks for noise or data
+        whitened = setup.whitened(known)
+        facts = informed(whitened)
+        fits, newton = _fit_replicas(setup, estimator, whitened, draws, progress)
         before = check
-        check = check_bank(setup, estimator, designs, fits, facts, draws, observed, validate)
+        check = check_bank(setup, estimator, whitened, fits, facts, draws, validate)
         needed = entries_needed(entries, check, before)
         if needed == entries:
             break
         entries = needed
     refuse_useless(entries, check)
-    real = (
-        None
-        if observed is None
-        else fit_data(
-            estimator,
-            designs,
-            observed,
-            start=setup.start,
-            bounds=setup.bounds,
-            positions=positions,
-            noise_known=noise is not None,
-        )
-    )
-    messages = collect_messages(setup, estimator, facts, fits, check, bank, entries, real)
-    findings = Findings(
-        parameters=setup.parameters,
-        center=setup.center,
-        designs=designs,
-        replicas=replicas,
-        fits=fits,
-        gauss_newton=newton,
-        information=facts,
-        data_fits=real,
-        excluded=estimator.bank.excluded if isinstance(estimator, BankEstimator) else {},
-        bank_check_percent=None if check is None else check.percent,
-        settings={
-            "method": estimator.method,
-            "level": level,
-            "seed": " ".join(map(str, np.atleast_1d(seed))),
-            "starts": estimator.starts,
-            "noise": "declared" if noise is not None else "estimated from the matched fit",
-            "fit_forward": "the same as forward" if fit_forward is None else "another model",
-            "messages": "\n".join(messages),
-        },
-    )
-    live = LiveModel(setup, estimator, designs, known, positions, noise is not None, observed)
-    return Resolution(assemble(findings), live)
+    data_fits = None
+    if setup.data is not None:
+        data_fits = [fit_data(setup, estimator, each, setup.data[each.name]) for each in whitened]
+    messages = [
+        *_accuracy_messages(setup, facts, check, entries),
+        *_failure_messages(estimator),
+        *_fit_messages(setup, fits, bank, entries),
+        *_direction_messages(setup, facts),
+        *_misfit_messages(data_fits or []),
+    ]
+    for message in messages:
+        if message.code in WARNINGS:
+            warnings.warn(message.text, WARNINGS[message.code], stacklevel=2)
+    values = {
+        **setup.parameters.variables(),
+        "center": [setup.center.values[name] for name in setup.parameters],
+        **_layout_values(setup, whitened, facts, fits),
+        **_replica_values(setup, fits, newton),
+        **_data_values(setup, data_fits),
+        **_excluded_values(estimator),
+        **message_variables(messages),
+    }
+    attributes = {
+        "centered_on": setup.center.kind,
+        "method": estimator.method,
+        "level": float(level),
+        "seed": " ".join(map(str, np.atleast_1d(stream))),
+        "starts": int(estimator.starts),
+        "noise": "declared" if setup.noise is not None else "estimated from the matched fit",
+        "fit_forward": "same as forward" if setup.fit_model is setup.model else "another model",
+        "bank_check_percent": np.nan if check is None else check.percent,
+    }
+    found = Resolution.from_values(values, attributes)
+    found.live = LiveModel(setup, estimator, known)
+    return found
 
 
 def _check_settings(
@@ -206,9 +241,9 @@ def _check_settings(
         ("starts", starts, 1),
         ("validate", validate, 0),
     ):
-        if not is_whole(value) or value < least:
+        if not is_integer(value) or value < least:
             raise InputError(
-                f"{name} as a whole number of at least {least}",
+                f"{name} as an integer of at least {least}",
                 f"{name}={value!r}",
                 f"pass {name}={max(least, 1)} or more",
             )
@@ -218,9 +253,7 @@ def _check_settings(
         raise InputError('method "auto", "bank" or "direct"', repr(method), "choose one of them")
 
 
-def _estimator(
-    setup: Setup, method: Method, bank: int, starts: int, level: float, progress: bool
-) -> Estimator:
+def _estimator(setup: Setup, method: Method, bank: int, starts: int, progress: bool) -> Estimator:
     several = len(setup.parameters) > 1
     if several and method == "bank":
         raise InputError(
@@ -230,43 +263,28 @@ def _estimator(
         )
     if several or method == "direct":
         with progress_bar("solving starting points", None, progress) as advance:
-            return build_direct(setup.fit_model, setup.q, setup.units, level, starts, advance)
+            return build_direct(setup.fit_model, setup.q, setup.units, setup.level, starts, advance)
     with progress_bar("solving the bank", bank, progress) as advance:
         built = build_bank(setup.fit_model, setup.q[0], bank, advance)
-    return BankEstimator(built, setup.q[0], level)
-
-
-def _declared_noise(
-    setup: Setup, noise: ArrayLike | None, observed: dict[str, FloatArray] | None
-) -> Noise | None:
-    """Read the declared noise; None where it is to be estimated from the data."""
-    if noise is not None:
-        return checked_noise(noise, setup.model.shape)
-    if observed is None:
-        raise InputError(
-            "noise, or data to estimate it from",
-            "neither",
-            "pass noise=..., or the observed values as data=...",
-        )
-    return None
+    return BankEstimator(built, setup.q[0], setup.level)
 
 
 def _draws(seed: int | Sequence[int], replicas: int, count: int) -> FloatArray:
-    """Return the standardised noise, after a look at how much memory it takes."""
-    if seed is None or isinstance(seed, np.random.Generator):
-        raise InputError("an explicit seed", f"seed={seed!r}", "pass a whole number, seed=0")
+    """Return the standardized noise, unless it takes too much memory."""
     gigabytes = 8e-9 * replicas * count
     if gigabytes > DRAWS_LIMIT:
         raise InputError(
             f"noise that fits in {DRAWS_LIMIT:g} GB of memory",
             f"{replicas} replicas of {count} values, {gigabytes:.3g} GB",
-            "ask for fewer replicas; a few hundred settle a mean error to a few percent of itself",
+            "use fewer replicas; a few hundred determine a mean error to a few percent of itself",
         )
     try:
+        if isinstance(seed, np.random.Generator):
+            raise TypeError  # its state, and so the result, would depend on earlier calls
         return standard_noise(seed, replicas, count)
     except (TypeError, ValueError):
         raise InputError(
-            "a seed for numpy.random.default_rng, a whole number from 0 upwards or several",
+            "a seed for numpy.random.default_rng: a non-negative integer, or several",
             f"seed={seed!r}",
             "pass seed=0",
         ) from None
@@ -275,26 +293,250 @@ def _draws(seed: int | Sequence[int], replicas: int, count: int) -> FloatArray:
 def _fit_replicas(
     setup: Setup,
     estimator: Estimator,
-    designs: list[Design],
+    layouts: list[WhitenedLayout],
     draws: FloatArray,
     progress: bool,
 ) -> tuple[list[Fits], list[FloatArray]]:
     """Fit every replica on every layout; the first row of each is the noise-free fit."""
     fits, newton = [], []
-    total = len(designs) * (len(draws) + 1)
-    low, high = setup.bounds
+    total = len(layouts) * (len(draws) + 1)
     with progress_bar("fitting replicas", total, progress) as advance:
-        for design in designs:
-            width = len(design.sites)
+        for layout in layouts:
+            width = len(layout.sites)
             rows = np.vstack([np.zeros(width), draws[:, :width]])
-            fits.append(estimator.fit(design, rows, advance))
-            step = gauss_newton_step(estimator, design, rows, setup.start)
-            newton.append(np.clip(step, low, high))
+            fits.append(estimator.fit(layout, rows, advance))
+            step = gauss_newton_step(estimator, layout, rows, setup.start)
+            newton.append(np.clip(step, *setup.bounds))
     return fits, newton
 
 
-def _information(
-    setup: Setup, derivative: Sensitivities, designs: list[Design]
-) -> list[Information]:
-    """Return what each layout knows; a layout that knows nothing is refused."""
-    return [information(d, derivative, setup.units, setup.q, setup.bounds) for d in designs]
+# ------------------------------------------------------------- the variables of the result
+
+
+def _physical(setup: Setup, coordinates: Any) -> FloatArray:
+    """Return physical values of coordinates (..., d), with the parameter as the first axis."""
+    return np.moveaxis(setup.parameters.physical(coordinates), -1, 0)
+
+
+def _replica_values(setup: Setup, fits: list[Fits], newton: list[FloatArray]) -> dict[str, Any]:
+    """Return the variables with one value per replica."""
+
+    def stacked(name: str) -> Any:
+        return np.stack([getattr(f, name)[1:] for f in fits])
+
+    values: dict[str, Any] = {
+        "replica": np.arange(len(fits[0].chi2) - 1),
+        "estimate": _physical(setup, stacked("estimate")),
+        "gauss_newton": _physical(setup, np.stack(newton)[:, 1:]),
+        "on_bound": np.moveaxis(stacked("on_bound"), -1, 0),
+        "deviance": np.moveaxis(stacked("deviance"), -1, 0),
+        **{name: stacked(name) for name in ("joint_deviance", "chi2", "converged")},
+        "agreeing_starts": stacked("agreeing_starts"),
+    }
+    if fits[0].lower is not None:
+        for end in ("lower", "upper"):
+            values[f"set_{end}"] = _physical(setup, stacked(end))
+            values[f"set_open_{end}"] = np.moveaxis(stacked(f"open_{end}"), -1, 0)
+    return values
+
+
+def _layout_values(
+    setup: Setup, layouts: list[WhitenedLayout], facts: list[Information], fits: list[Fits]
+) -> dict[str, Any]:
+    """Return the variables with one value per layout."""
+    return {
+        "layout": [each.name for each in layouts],
+        "site": _padded([each.sites for each in layouts], -1),
+        "noise_deviation": _padded([each.white.deviations for each in layouts], np.nan),
+        "noiseless_estimate": _physical(setup, np.stack([f.estimate[0] for f in fits])),
+        "derivative_error": np.stack([f.derivative_error for f in facts], axis=1),
+        "fisher_information": np.stack([f.matrix for f in facts]),
+        "direction_vector": np.stack([f.directions for f in facts]),
+        "direction_sd_percent": np.stack([100 * f.standard_error for f in facts]),
+    }
+
+
+def _padded(rows: list[Any], end: float) -> Any:
+    """Stack rows of unequal length, filled up with `end`."""
+    width = max(len(row) for row in rows)
+    return np.stack([np.pad(row, (0, width - len(row)), constant_values=end) for row in rows])
+
+
+def _data_values(setup: Setup, data_fits: list[DataFit] | None) -> dict[str, Any]:
+    """Return the variables of the fit to the data."""
+    if data_fits is None:
+        return {}
+    fits = [fit.fits for fit in data_fits]
+    values: dict[str, Any] = {
+        "data_estimate": _physical(setup, np.stack([f.estimate[0] for f in fits])),
+        "data_gauss_newton": _physical(setup, np.stack([f.gauss_newton for f in data_fits])),
+        "data_on_bound": np.stack([f.on_bound[0] for f in fits], axis=1),
+        "data_noise_scale": np.array([fit.noise_scale for fit in data_fits]),
+    }
+    for end in ("lower", "upper"):
+        ends = np.stack([getattr(f, end)[0] for f in fits])
+        values[f"data_set_{end}"] = _physical(setup, ends)
+        is_open = [getattr(f, f"open_{end}")[0] for f in fits]
+        values[f"data_set_open_{end}"] = np.stack(is_open, axis=1)
+    for name in ("size", "normality", "whiteness"):
+        found = [[c.p_value for c in fit.checks if c.name == name] for fit in data_fits]
+        if any(found):  # NaN on a layout that is too small for this check
+            values[f"data_{name}_p_value"] = np.array([p[0] if p else np.nan for p in found])
+    return values
+
+
+def _excluded_values(estimator: Estimator) -> dict[str, Any]:
+    if not isinstance(estimator, BankEstimator) or not estimator.bank.excluded:
+        return {}
+    excluded = estimator.bank.excluded
+    return {
+        "excluded": np.array(list(excluded)),
+        "excluded_reason": [visible(reason) for reason in excluded.values()],
+    }
+
+
+# ------------------------------------------------------------- messages
+
+# Messages that are also raised as Python warnings.
+WARNINGS: dict[str, type[UserWarning]] = {
+    "resolution.derivative": AccuracyWarning,
+    "resolution.bank_inaccurate": AccuracyWarning,
+    "resolution.bank_unchecked": AccuracyWarning,
+    "resolution.misfit_size": MisfitWarning,
+    "resolution.misfit_normality": MisfitWarning,
+    "resolution.misfit_whiteness": MisfitWarning,
+}
+
+
+def _accuracy_messages(
+    setup: Setup, facts: list[Information], check: BankCheck | None, entries: int
+) -> list[Message]:
+    """Report derivatives and banks that failed their own check."""
+    messages = []
+    worst = np.max([f.derivative_error for f in facts], axis=0)
+    for name, change in zip(setup.parameters, (100 * worst).tolist(), strict=True):
+        if change > 100 * DERIVATIVE_ACCURACY:
+            messages.append(
+                Message(
+                    "resolution.derivative",
+                    f"the derivative with respect to {name} changes by {change:.1f}% with the step "
+                    "size: the forward model is not smooth there, and the Fisher predictions are "
+                    "approximate",
+                    "warning",
+                    {"change_percent": change},
+                )
+            )
+    if check is None or check.standard_errors <= BANK_ACCURACY:
+        return messages
+    numbers = {"percent": check.percent, "standard_errors": check.standard_errors}
+    if np.isfinite(check.percent):
+        text = (
+            f"estimates from a bank of {entries} entries and by direct optimization differ by up "
+            f"to {check.percent:.3g}%, and a finer bank does not help: the forward model is not "
+            'smooth; use method="direct"'
+        )
+        messages.append(Message("resolution.bank_inaccurate", text, "warning", numbers))
+    else:
+        text = "a direct search did not converge, so that the bank could not be checked"
+        messages.append(Message("resolution.bank_unchecked", text, "warning"))
+    return messages
+
+
+def _failure_messages(estimator: Estimator) -> list[Message]:
+    """Report where the forward model failed."""
+    if isinstance(estimator, BankEstimator) and estimator.bank.excluded:
+        values = estimator.bank.excluded
+        low, high = min(values), max(values)
+        text = (
+            f"the forward model failed at {len(values)} bank values from {low:.4g} to {high:.4g}, "
+            f"which are excluded: {visible(next(iter(values.values())))}"
+        )
+        numbers = {"count": float(len(values)), "lowest": low, "highest": high}
+        return [Message("resolution.excluded_values", text, numbers=numbers)]
+    if isinstance(estimator, DirectEstimator) and estimator.failures:
+        point, reason = estimator.failures[0]
+        named = ", ".join(f"{name}={value:.4g}" for name, value in point.items())
+        failed, total = len(estimator.failures), len(estimator.failures) + len(estimator.seeds)
+        text = (
+            f"the forward model failed at {failed} of {total} starting points, which are excluded, "
+            f"such as {named}: {visible(reason)}"
+        )
+        return [
+            Message("resolution.excluded_starts", text, numbers={"count": failed, "total": total})
+        ]
+    return []
+
+
+def _fit_messages(setup: Setup, fits: list[Fits], bank: int, entries: int) -> list[Message]:
+    """Report how the fits of the replicas went."""
+    messages = []
+    if entries > bank:
+        text = (
+            f"a bank of {bank} entries was too coarse, compared with direct optimization; it was "
+            f"refined to {entries}"
+        )
+        numbers: dict[str, float] = {"asked": bank, "used": entries}
+        messages.append(Message("resolution.bank_refined", text, numbers=numbers))
+    stopped = sum(int((~f.converged).sum()) for f in fits)
+    if stopped:
+        text = f"{stopped} fits did not converge; their last point is reported"
+        messages.append(Message("resolution.not_converged", text, "warning", {"count": stopped}))
+    elsewhere = sum(int((~f.center_won[1:]).sum()) for f in fits)
+    if elsewhere:
+        text = (
+            f"{elsewhere} fits have a lower minimum away from the center: the likelihood has "
+            "several minima, and more starts may find lower ones"
+        )
+        messages.append(Message("resolution.several_minima", text, numbers={"count": elsewhere}))
+    on_bound = np.sum([f.on_bound[1:].sum(axis=0) for f in fits], axis=0)
+    total = sum(len(f.chi2) - 1 for f in fits)
+    for name, count in zip(setup.parameters, on_bound.tolist(), strict=True):
+        if count:
+            text = (
+                f"{count} of {total} estimates of {name} are at the end of the usable range, which "
+                "limits their deviation"
+            )
+            numbers = {"count": count, "total": total}
+            messages.append(Message("resolution.on_bound", text, "warning", numbers))
+    return messages
+
+
+def _direction_messages(setup: Setup, facts: list[Information]) -> list[Message]:
+    """Report null and poorly resolved directions."""
+    messages = []
+    for layout, fact in zip(setup.layouts, facts, strict=True):
+        poorly = leaves_bounds(
+            fact.directions * setup.units, fact.standard_error, setup.q, setup.bounds
+        )
+        for row in np.flatnonzero(poorly).tolist():
+            parts = zip(fact.directions[row].tolist(), setup.parameters, strict=True)
+            named = " ".join(f"{share:+.2f} {name}" for share, name in parts)
+            error = 100 * float(fact.standard_error[row])
+            direction = f"layout {layout}: the direction {named}"
+            if np.isinf(error):
+                text = f"{direction} is null: the observations do not depend on it"
+                messages.append(Message("resolution.null_direction", text, "warning"))
+            else:
+                text = (
+                    f"{direction} is poorly resolved: its standard error of {error:.3g}% leaves "
+                    "the parameter bounds"
+                )
+                numbers = {"standard_error_percent": error}
+                messages.append(Message("resolution.poorly_resolved", text, "warning", numbers))
+    return messages
+
+
+def _misfit_messages(data_fits: list[DataFit]) -> list[Message]:
+    """Report residuals that contradict the model or the declared noise."""
+    checks = [(fit.layout, check) for fit in data_fits for check in fit.checks]
+    # Bonferroni: the chance of a false alarm does not grow with the number of layouts.
+    return [
+        Message(
+            f"resolution.misfit_{check.name}",
+            f"layout {layout}: {check.meaning} (p = {check.p_value:.2g})",
+            "warning",
+            {"statistic": check.statistic, "p_value": check.p_value},
+        )
+        for layout, check in checks
+        if check.p_value * len(checks) < ALARM
+    ]

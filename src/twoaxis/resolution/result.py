@@ -1,33 +1,29 @@
-"""What axis 1 found: a labelled result that can be read, saved and loaded.
-
-From arrays to one labelled dataset, in which every variable says what it is.
-
-Loading a saved resolution: nothing in the file is executed, and strange files are refused.
-"""
+"""What axis 1 found: how well the observations resolve the parameters, as one labelled dataset."""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+from dataclasses import asdict
 from functools import cached_property
-from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.stats import chi2 as chi2_distribution
 
 from twoaxis.errors import InputError
-from twoaxis.files import existing_netcdf, write_whole
-from twoaxis.netcdf import check_schema, contradiction, load_dataset, read_netcdf, refuse
-from twoaxis.parameters import Center, Parameter
-from twoaxis.resolution.data_fit import DataFit
-from twoaxis.resolution.design import ALL_LAYOUTS, Design
-from twoaxis.resolution.estimator import Fits
-from twoaxis.resolution.fisher import Information
+from twoaxis.io import Layout, Variable
+from twoaxis.resolution.fisher import leaves_bounds, predicted_spread
+from twoaxis.resolution.layouts import ALL_LAYOUTS
+from twoaxis.resolution.matched_fit import deviance_limit
+from twoaxis.result import (
+    CENTER_LAYOUT,
+    MESSAGE_LAYOUT,
+    PARAMETER_LAYOUT,
+    CenteredResult,
+    Message,
+    messages_from,
+)
 from twoaxis.statistics import (
     Interval,
     bootstrap_estimates,
@@ -35,54 +31,280 @@ from twoaxis.statistics import (
     weighted_mean,
     weighted_quantile,
 )
-from twoaxis.version import __version__
 
 if TYPE_CHECKING:
     from twoaxis.resolution.data_fit import LiveModel
 
-DATA_TITLE = "Matched fit to the data"
-
+FloatArray = NDArray[np.float64]
 Statistic = Literal["mean", "median", "p90"]
 
 # Draws and seed of the bootstrap are those published for the recoverability block.
 BOOTSTRAP_DRAWS = 20_000
 BOOTSTRAP_SEED = 20260719
+DATA_TITLE = "Matched fit to the data"
+# Directions in a file must be eigenvectors of its information, up to this share of the largest
+# eigenvalue.
+EIGEN_RTOL = 1e-6
+
+_REPLICA = ("parameter", "layout", "replica")
+_FIT = ("layout", "replica")
+_LAYOUT = ("parameter", "layout")
+_MATRIX = ("layout", "parameter", "other_parameter")
+_SITE = ("layout", "observation")
+_UNIT, _DATA_UNIT = "unit of the parameter", "unit of the data"
+
+_REPLICA_LAYOUT: Layout = {
+    "replica": Variable(("replica",), "int", "number of the noise replica"),
+    "estimate": Variable(_REPLICA, "float", "matched estimate", _UNIT, finite=True),
+    "deviation_percent": Variable(_REPLICA, "float", "|estimate - center|, relative", "%"),
+    "gauss_newton": Variable(_REPLICA, "float", "one Gauss-Newton step", _UNIT, finite=True),
+    "gauss_newton_deviation_percent": Variable(
+        _REPLICA, "float", "|Gauss-Newton step - center|, relative", "%"
+    ),
+    "on_bound": Variable(_REPLICA, "bool", "estimate at the end of the usable range"),
+    "deviance": Variable(_REPLICA, "float", "profile deviance of the center"),
+    "covered": Variable(_REPLICA, "bool", "likelihood-profile set contains the center"),
+    "joint_deviance": Variable(_FIT, "float", "deviance of the center, all parameters held"),
+    "jointly_covered": Variable(_FIT, "bool", "joint likelihood set contains the center"),
+    "chi2": Variable(_FIT, "float", "minimum of the whitened sum of squares"),
+    "converged": Variable(_FIT, "bool", "the fit converged"),
+    "agreeing_starts": Variable(_FIT, "int", "starting points that led to this minimum"),
+    "set_lower": Variable(
+        _REPLICA, "float", "lower end of the likelihood-profile set", _UNIT, required=False
+    ),
+    "set_upper": Variable(
+        _REPLICA, "float", "upper end of the likelihood-profile set", _UNIT, required=False
+    ),
+    "set_open_lower": Variable(
+        _REPLICA, "bool", "the set reaches the lower end of the usable range", required=False
+    ),
+    "set_open_upper": Variable(
+        _REPLICA, "bool", "the set reaches the upper end of the usable range", required=False
+    ),
+}
+_PER_LAYOUT: Layout = {
+    "layout": Variable(("layout",), "text", "name of the layout"),
+    "observations": Variable(("layout",), "int", "number of observations"),
+    "site": Variable(
+        _SITE, "int", "flat index into the output of the forward model; -1: none", finite=True
+    ),
+    "noise_deviation": Variable(
+        _SITE, "float", "standard deviation of the noise; NaN: no observation", _DATA_UNIT
+    ),
+    "noiseless_estimate": Variable(_LAYOUT, "float", "fit to noise-free data", _UNIT, finite=True),
+    "noiseless_bias_percent": Variable(
+        _LAYOUT, "float", "fit to noise-free data - center, relative", "%"
+    ),
+    "derivative_error": Variable(
+        _LAYOUT, "float", "relative difference between sensitivities of two step sizes"
+    ),
+    "other_parameter": Variable(("other_parameter",), "text", "name of the parameter"),
+    "fisher_information": Variable(
+        _MATRIX, "float", "Fisher information about the coordinates", finite=True
+    ),
+    "direction_vector": Variable(
+        ("layout", "direction", "parameter"),
+        "float",
+        "eigenvector of the Fisher information, least resolved first, in units of 100%",
+        finite=True,
+    ),
+    "direction_sd_percent": Variable(
+        ("layout", "direction"), "float", "standard error along the direction", "%"
+    ),
+    "direction_poorly_resolved": Variable(
+        ("layout", "direction"), "bool", "one standard error leaves the parameter bounds"
+    ),
+    "fisher_sd_percent": Variable(_LAYOUT, "float", "predicted standard error", "%"),
+    "fisher_deviation_percent": Variable(
+        _LAYOUT, "float", "predicted mean of |estimate - center|, relative", "%"
+    ),
+    "correlation": Variable(_MATRIX, "float", "predicted correlation of the estimates"),
+}
+_EXCLUDED: Layout = {
+    "excluded": Variable(
+        ("excluded",), "float", "value at which the forward model failed", _UNIT, required=False
+    ),
+    "excluded_reason": Variable(("excluded",), "text", "reason of the failure", required=False),
+}
+_OF_DATA = ("layout",)
+_DATA_ROWS: tuple[tuple[str, tuple[str, ...], Literal["float", "bool"], str, str], ...] = (
+    ("data_estimate", _LAYOUT, "float", "matched estimate from the data", _UNIT),
+    ("data_deviation_percent", _LAYOUT, "float", "|data estimate - center|, relative", "%"),
+    ("data_gauss_newton", _LAYOUT, "float", "one Gauss-Newton step from the data", _UNIT),
+    (
+        "data_gauss_newton_deviation_percent",
+        _LAYOUT,
+        "float",
+        "|Gauss-Newton step from the data - center|, relative",
+        "%",
+    ),
+    ("data_on_bound", _LAYOUT, "bool", "data estimate at the end of the usable range", ""),
+    ("data_set_lower", _LAYOUT, "float", "lower end of the profile set of the data", _UNIT),
+    ("data_set_upper", _LAYOUT, "float", "upper end of the profile set of the data", _UNIT),
+    ("data_set_open_lower", _LAYOUT, "bool", "that set reaches the lower end", ""),
+    ("data_set_open_upper", _LAYOUT, "bool", "that set reaches the upper end", ""),
+    ("data_noise_scale", _OF_DATA, "float", "RMS residual of the matched fit", _DATA_UNIT),
+    ("data_size_p_value", _OF_DATA, "float", "p-value: size of the residuals", ""),
+    ("data_normality_p_value", _OF_DATA, "float", "p-value: normality of the residuals", ""),
+    ("data_whiteness_p_value", _OF_DATA, "float", "p-value: whiteness of the residuals", ""),
+)
+_DATA: Layout = {
+    name: Variable(dims, kind, meaning, units, required=False)
+    for name, dims, kind, meaning, units in _DATA_ROWS
+}
 
 
-class Resolution:
-    """How well these observations resolve the parameters.
+class Resolution(CenteredResult):
+    """How well observations resolve the parameters; the result of `twoaxis.resolve`.
 
-    Made by `twoaxis.resolve`. Everything is in ``data``, an `xarray.Dataset` that plain
-    xarray can open again; the attributes below are views of it. With several parameters each
-    of them has a leading dimension ``parameter``.
+    Arrays over parameters lose that dimension where there is only one parameter.
 
     Attributes
     ----------
     data : xarray.Dataset
     live : LiveModel or None
-        The forward model and the noise, for data that come later; never saved, so that a
-        resolution from a file or from another process has none.
+        The forward model and the noise, for data that come later. It is never saved or pickled:
+        a resolution from a file or from another process has none.
     """
 
+    schema = "resolution"
+    layouts: ClassVar = {
+        "/": {
+            **PARAMETER_LAYOUT,
+            **CENTER_LAYOUT,
+            **_PER_LAYOUT,
+            **_REPLICA_LAYOUT,
+            **_EXCLUDED,
+            **_DATA,
+            **MESSAGE_LAYOUT,
+        }
+    }
+    attributes: ClassVar = {
+        "/": (
+            "centered_on",
+            "method",
+            "level",
+            "seed",
+            "starts",
+            "noise",
+            "fit_forward",
+            "bank_check_percent",
+        )
+    }
+
     def __init__(self, data: xr.Dataset, live: LiveModel | None = None) -> None:
-        self.data = data
+        super().__init__(data)
         self.live = live
 
     def __getstate__(self) -> dict[str, Any]:
-        # Forward models are the user's code, which need not survive the way to another process.
+        # Forward models are the user's code, and need not survive the way to another process.
         return {"data": self.data, "live": None}
 
-    def _of_parameters(self, variable: str) -> xr.DataArray:
-        array = self.data[variable]
-        return array.isel(parameter=0, drop=True) if array.sizes["parameter"] == 1 else array
+    # ------------------------------------------------------------- what follows from the rest
+
+    def derived(self) -> dict[str, Any]:
+        """Return percentages, coverage and Fisher predictions, computed from the fits.
+
+        ``deviation_percent = 100 |estimate / center - 1|``; a set covers the center where the
+        deviance is at most the `level` quantile of chi-square with 1 or d degrees of freedom.
+        """
+        data, parameters = self.data, self.parameters
+        level = float(data.attrs["level"])
+        center = self.center.values
+
+        def percent(name: str) -> FloatArray | None:
+            if name not in data:
+                return None
+            values = np.moveaxis(data[name].values, 0, -1)
+            return np.moveaxis(parameters.percent(values, center), -1, 0)
+
+        def size(name: str) -> FloatArray | None:
+            signed = percent(name)
+            return None if signed is None else np.abs(signed)
+
+        spread = self._predicted()
+        return {
+            "other_parameter": parameters.names,
+            "observations": (data["site"].values >= 0).sum(axis=1),
+            "deviation_percent": size("estimate"),
+            "gauss_newton_deviation_percent": size("gauss_newton"),
+            "noiseless_bias_percent": percent("noiseless_estimate"),
+            "data_deviation_percent": size("data_estimate"),
+            "data_gauss_newton_deviation_percent": size("data_gauss_newton"),
+            "covered": data["deviance"].values <= deviance_limit(level),
+            "jointly_covered": (
+                data["joint_deviance"].values <= deviance_limit(level, len(parameters))
+            ),
+            **spread,
+        }
+
+    def _predicted(self) -> dict[str, FloatArray | NDArray[np.bool_]]:
+        """Return what the eigen-directions of the information predict, for each layout."""
+        parameters, center = self.parameters, self.center.values
+        units = parameters.units(center)
+        deviations, correlations, poorly = [], [], []
+        for vectors, percent in zip(
+            self.data["direction_vector"].values,
+            self.data["direction_sd_percent"].values,
+            strict=True,
+        ):
+            deviation, correlation = predicted_spread(vectors, percent / 100)
+            deviations.append(100 * deviation)
+            correlations.append(correlation)
+            poorly.append(
+                leaves_bounds(
+                    vectors * units,
+                    percent / 100,
+                    parameters.coordinates(center),
+                    parameters.coordinate_bounds,
+                )
+            )
+        sd = np.stack(deviations, axis=1)
+        return {
+            "fisher_sd_percent": sd,
+            # The mean size of a normal variable is sqrt(2 / pi) standard deviations.
+            "fisher_deviation_percent": np.sqrt(2 / np.pi) * sd,
+            "correlation": np.stack(correlations),
+            "direction_poorly_resolved": np.stack(poorly),
+        }
+
+    def check(self) -> None:
+        """Raise `InputError` if values contradict each other."""
+        for name in ("parameter", "layout"):
+            if len(set(self.data[name].values.tolist())) != self.data.sizes[name]:
+                raise InputError(f"each {name} once", "a repeated name", "rename them")
+        if ("excluded" in self.data) != ("excluded_reason" in self.data):
+            raise InputError("a reason for each excluded value", "one without the other", "add it")
+        super().check()
+        self._check_directions()
+        self.to_dict(), self.directions()
+
+    def _check_directions(self) -> None:
+        """Compare the stored directions with the stored information."""
+        units = self.parameters.units(self.center.values)
+        matrix = self.data["fisher_information"].values * np.outer(units, units)
+        vectors = self.data["direction_vector"].values
+        error = self.data["direction_sd_percent"].values / 100
+        precision = np.where(np.isinf(error), 0.0, 1 / error**2)
+        found = np.einsum("lkp,lpq,lmq->lkm", vectors, matrix, vectors)
+        expected = np.einsum("lk,km->lkm", precision, np.eye(len(units)))
+        largest = precision.max(axis=1)[:, None, None]
+        if not (np.abs(found - expected) <= EIGEN_RTOL * largest).all():
+            raise InputError(
+                "directions that are eigenvectors of the Fisher information",
+                "others",
+                "write the file again; it was changed after it was saved",
+            )
+
+    # ------------------------------------------------------------- properties
 
     @property
-    def parameters(self) -> list[str]:
-        """Names of the parameters."""
-        return [str(name) for name in self.data["parameter"].values]
+    def centered_on(self) -> str:
+        """What the replicas were simulated at: "truth", "delivered" or "point"."""
+        return str(self.data.attrs["centered_on"])
 
     @property
-    def layouts(self) -> list[str]:
+    def layout_names(self) -> list[str]:
         """Names of the layouts."""
         return [str(name) for name in self.data["layout"].values]
 
@@ -91,10 +313,12 @@ class Resolution:
         """Number of noise replicas."""
         return int(self.data.sizes["replica"])
 
-    @property
-    def centered_on(self) -> str:
-        """What the replicas were simulated at: "truth", "delivered" or "point"."""
-        return str(self.data.attrs["centered_on"])
+    def _of_parameters(self, variable: str) -> xr.DataArray:
+        array = self.data[variable]
+        if array.sizes["parameter"] > 1:
+            return array
+        one: xr.DataArray = array.isel(parameter=0, drop=True)
+        return one
 
     @property
     def estimate(self) -> xr.DataArray:
@@ -104,45 +328,47 @@ class Resolution:
     @property
     def error_percent(self) -> xr.DataArray:
         """``100 |estimate / center - 1|``, (layout, replica): an error around a truth only."""
-        return self._of_parameters("error_percent")
+        return self._of_parameters("deviation_percent")
 
     @property
     def gauss_newton_error_percent(self) -> xr.DataArray:
-        """The same for one Gauss–Newton step from the delivered value, or from the centre."""
-        return self._of_parameters("gauss_newton_error_percent")
+        """The same for one Gauss-Newton step from the delivered value, or from the center."""
+        return self._of_parameters("gauss_newton_deviation_percent")
 
     @property
     def fisher_error_percent(self) -> xr.DataArray:
         """First-order prediction of the mean error, (layout,)."""
-        return self._of_parameters("fisher_error_percent")
+        return self._of_parameters("fisher_deviation_percent")
 
     @property
     def noiseless_bias_percent(self) -> xr.DataArray:
-        """Signed error of the fit to noise-free data, (layout,): the solver's own bias."""
+        """Signed error of the fit to noise-free data, (layout,): the bias of the solver."""
         return self._of_parameters("noiseless_bias_percent")
 
     @property
     def covered(self) -> xr.DataArray:
-        """Whether each likelihood-profile set holds the centre, (layout, replica)."""
+        """Whether each likelihood-profile set contains the center, (layout, replica)."""
         return self._of_parameters("covered")
 
     @property
     def coverage(self) -> xr.DataArray:
-        """Share of likelihood-profile sets that hold the centre."""
+        """Share of likelihood-profile sets that contain the center."""
         return self.covered.mean(("layout", "replica"))
 
     @property
     def excluded_parameters(self) -> dict[float, str]:
-        """Values at which the forward model could not be used, and why."""
+        """Values at which the forward model failed, and why."""
         if "excluded_reason" not in self.data:
             return {}
         reasons = self.data["excluded_reason"]
         return dict(zip(reasons["excluded"].values.tolist(), reasons.values.tolist(), strict=True))
 
     @property
-    def messages(self) -> list[str]:
-        """What a reader must know before using the numbers, as sentences."""
-        return str(self.data.attrs["messages"]).splitlines()
+    def messages(self) -> list[Message]:
+        """What a reader must know before using the numbers."""
+        return messages_from(self.data)
+
+    # ------------------------------------------------------------- tables
 
     def interval(
         self,
@@ -152,12 +378,12 @@ class Resolution:
         layout: str | None = None,
         level: float = 0.95,
     ) -> Interval | None:
-        """Percentile cluster-bootstrap interval of the error's mean, median or p90.
+        """Return the percentile cluster-bootstrap interval of the mean, median or p90 error.
 
         The clusters are the replicas: layouts that share a noise vector stay together. None
         with a single replica, which says nothing about the spread between replicas.
         """
-        errors = self._errors(parameter, layout)
+        errors = self.select(parameter, layout)["deviation_percent"].transpose("layout", "replica")
         if self.replicas < 2:
             return None
         values = errors.values.ravel()
@@ -170,49 +396,44 @@ class Resolution:
             level=level,
         )
 
-    def _errors(self, parameter: str | None, layout: str | None) -> xr.DataArray:
-        """Return the errors of one parameter, on one layout or all, (layout, replica)."""
-        chosen = self.select(parameter, layout)["error_percent"]
-        return chosen.transpose("layout", "replica")
-
     def select(self, parameter: str | None = None, layout: str | None = None) -> xr.Dataset:
         """Return the part of the data about one parameter, on one layout or on all.
 
         The parameter may be left out where there is only one.
         """
-        if parameter is None and len(self.parameters) == 1:
-            parameter = self.parameters[0]
-        if parameter not in self.parameters:
+        if parameter is None and len(self.names) == 1:
+            parameter = self.names[0]
+        if parameter not in self.names:
             raise InputError(
-                f"one of the parameters {', '.join(self.parameters)}",
+                f"one of the parameters {', '.join(self.names)}",
                 f"parameter={parameter!r}",
-                f'name one, as in parameter="{self.parameters[0]}"',
+                f'name one, as in parameter="{self.names[0]}"',
             )
-        if layout is not None and layout not in self.layouts:
+        if layout is not None and layout not in self.layout_names:
             raise InputError(
-                f"one of the layouts {', '.join(self.layouts)}",
+                f"one of the layouts {', '.join(self.layout_names)}",
                 f"layout={layout!r}",
                 "name one, or leave it out for all of them",
             )
-        chosen = self.data.sel(parameter=parameter)
+        chosen: xr.Dataset = self.data.sel(parameter=parameter)
         return chosen if layout is None else chosen.sel(layout=[layout])
 
     def summary(self) -> pd.DataFrame:
         """Return a table: a row for each layout, and one for all of them together.
 
-        Errors are in percent; ``ci_low`` and ``ci_high`` bound the mean. With several
-        parameters the rows are indexed by parameter and layout.
+        Errors are in percent; ``ci_low`` and ``ci_high`` are the 95% interval of the mean. With
+        several parameters the rows are indexed by parameter and layout.
         """
         return self._summary.copy()
 
     @cached_property
     def _summary(self) -> pd.DataFrame:
         rows = {}
-        for parameter in self.parameters:
+        for parameter in self.names:
             chosen = self.data.sel(parameter=parameter)
-            for layout in self.layouts:
+            for layout in self.layout_names:
                 rows[parameter, layout] = _row(chosen.sel(layout=[layout]))
-            if len(self.layouts) > 1:
+            if len(self.layout_names) > 1:
                 rows[parameter, ALL_LAYOUTS] = _row(chosen)
         table = pd.DataFrame.from_dict(rows, orient="index")
         if self.replicas > 1:
@@ -220,12 +441,12 @@ class Resolution:
             table.insert(1, "ci_low", low)
             table.insert(2, "ci_high", high)
         table.index = pd.MultiIndex.from_tuples(rows, names=["parameter", "layout"])
-        return table.droplevel("parameter") if len(self.parameters) == 1 else table
+        return table.droplevel("parameter") if len(self.names) == 1 else table
 
-    def _mean_intervals(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """95% ends of every mean in the summary, from one bootstrap for all of them."""
-        errors = self.data["error_percent"].values  # (parameter, layout, replica)
-        if len(self.layouts) > 1:
+    def _mean_intervals(self) -> tuple[FloatArray, FloatArray]:
+        """Return the 95% ends of every mean in the summary, from one bootstrap for all."""
+        errors = self.data["deviation_percent"].values  # (parameter, layout, replica)
+        if len(self.layout_names) > 1:
             errors = np.concatenate([errors, errors.mean(axis=1, keepdims=True)], axis=1)
         by_replica = errors.reshape(-1, self.replicas)
         estimates = bootstrap_estimates(
@@ -238,9 +459,9 @@ class Resolution:
         return low, high
 
     def data_summary(self) -> pd.DataFrame | None:
-        """Return the matched fit to the data: estimate, profile set, noise; None without data.
+        """Return the matched fit to the data, or None without data.
 
-        ``lower`` and ``upper`` bound the likelihood-profile set at the chosen level.
+        ``lower`` and ``upper`` are the ends of the likelihood-profile set at the chosen level.
         """
         if "data_estimate" not in self.data:
             return None
@@ -256,72 +477,65 @@ class Resolution:
                 name: float(self.select(parameter, layout)[variable].item())
                 for name, variable in columns.items()
             }
-            for parameter in self.parameters
-            for layout in self.layouts
+            for parameter in self.names
+            for layout in self.layout_names
         }
         table = pd.DataFrame.from_dict(rows, orient="index")
         table.index = pd.MultiIndex.from_tuples(rows, names=["parameter", "layout"])
         return table
 
     def directions(self) -> pd.DataFrame:
-        """Return the eigen-directions of the Fisher information, weakest first.
+        """Return the eigen-directions of the Fisher information, least resolved first.
 
-        A row for each layout and direction: its standard error in percent, whether it is
-        weak, and its share of every parameter.
+        A row for each layout and direction: its standard error in percent, whether one standard
+        error leaves the parameter bounds (``poorly_resolved``), and its component along every
+        parameter.
         """
         rows = []
-        for layout in self.layouts:
+        for layout in self.layout_names:
             chosen = self.data.sel(layout=layout)
-            for k in chosen["direction"].values:
-                one = chosen.sel(direction=k)
-                shares = dict(zip(self.parameters, one["direction_vector"].values, strict=True))
+            for k in range(len(self.names)):
+                one = chosen.isel(direction=k)
+                components = dict(zip(self.names, one["direction_vector"].values, strict=True))
                 rows.append(
                     {
                         "layout": layout,
-                        "direction": int(k),
-                        "standard_error_percent": float(one["direction_error_percent"]),
-                        "weak": bool(one["direction_weak"]),
-                        **shares,
+                        "direction": k,
+                        "standard_error_percent": float(one["direction_sd_percent"]),
+                        "poorly_resolved": bool(one["direction_poorly_resolved"]),
+                        **components,
                     }
                 )
         return pd.DataFrame(rows).set_index(["layout", "direction"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the headline numbers as plain Python values, ready for JSON."""
-        several = len(self.parameters) > 1
-        per = {name: self._parameter_dict(name) for name in self.parameters}
-        numbers = {"by_parameter": per} if several else per[self.parameters[0]]
+        """Return the main numbers as plain Python values, ready for JSON."""
+        per = {name: self._parameter_dict(name) for name in self.names}
+        table = self.data_summary()
         return {
-            "parameters": self.parameters,
+            "parameters": self.names,
             "centered_on": self.centered_on,
-            "center": dict(zip(self.parameters, self.data["center"].values.tolist(), strict=True)),
-            "layouts": self.layouts,
+            "center": self.center.values,
+            "layouts": self.layout_names,
             "replicas": self.replicas,
-            **numbers,
+            **({"by_parameter": per} if len(per) > 1 else per[self.names[0]]),
             "level": float(self.data.attrs["level"]),
             "method": str(self.data.attrs["method"]),
             "excluded_parameters": [
                 {"value": value, "reason": reason}
                 for value, reason in self.excluded_parameters.items()
             ],
-            **self._data_dict(),
-            "messages": self.messages,
+            **({} if table is None else {"data": table.reset_index().to_dict(orient="records")}),
+            "messages": [_plain(message) for message in self.messages],
         }
-
-    def _data_dict(self) -> dict[str, Any]:
-        table = self.data_summary()
-        if table is None:
-            return {}
-        return {"data": table.reset_index().to_dict(orient="records")}
 
     def _parameter_dict(self, parameter: str) -> dict[str, Any]:
         chosen = self.data.sel(parameter=parameter)
-        errors = chosen["error_percent"].values.ravel()
-        fisher = chosen["fisher_error_percent"]
-        by_layout = dict(zip(self.layouts, map(_finite, fisher.values.tolist()), strict=True))
-        bias = dict(
-            zip(self.layouts, chosen["noiseless_bias_percent"].values.tolist(), strict=True)
-        )
+        errors = chosen["deviation_percent"].values.ravel()
+        fisher = chosen["fisher_deviation_percent"]
+        names = self.layout_names
+        by_layout = dict(zip(names, map(_finite, fisher.values.tolist()), strict=True))
+        bias = dict(zip(names, chosen["noiseless_bias_percent"].values.tolist(), strict=True))
         return {
             "error_percent": {
                 "mean": float(errors.mean()),
@@ -332,7 +546,7 @@ class Resolution:
                 "p90_ci95": _ends(self.interval("p90", parameter=parameter)),
             },
             "fisher_error_percent": {"by_layout": by_layout, "mean": _finite(float(fisher.mean()))},
-            "gauss_newton_error_percent": float(chosen["gauss_newton_error_percent"].mean()),
+            "gauss_newton_error_percent": float(chosen["gauss_newton_deviation_percent"].mean()),
             "noiseless_bias_percent": bias,
             "coverage": float(chosen["covered"].mean()),
             "on_bound": int(chosen["on_bound"].sum()),
@@ -342,39 +556,25 @@ class Resolution:
         table = self.summary().to_string(float_format=_short)
         data = self.data_summary()
         fitted = [] if data is None else [DATA_TITLE, data.to_string(float_format=_short)]
-        notes = [f"! {line}" for line in self.messages]
+        notes = [f"! {message}" for message in self.messages]
         return "\n".join([self._headline(), table, *fitted, *notes])
 
-    def _repr_html_(self) -> str:
-        table = self.summary().to_html(float_format=_short, border=0)
-        data = self.data_summary()
-        if data is not None:
-            table += f"<p>{DATA_TITLE}</p>" + data.to_html(float_format=_short, border=0)
-        notes = "".join(f"<li>{escape(line)}</li>" for line in self.messages)
-        return f"<p>{escape(self._headline())}</p>{table}" + (f"<ul>{notes}</ul>" if notes else "")
-
     def _headline(self) -> str:
-        center = ", ".join(
-            f"{name} = {value:g}"
-            for name, value in zip(self.parameters, self.data["center"].values, strict=True)
-        )
+        center = ", ".join(f"{name} = {value:g}" for name, value in self.center.values.items())
         quantity = {
             "truth": f"relative error around the truth {center}",
-            "delivered": f"spread around the delivered {center}, not around a truth",
-            "point": f"spread around {center}",
+            "delivered": f"relative deviation from the delivered {center}, not from a truth",
+            "point": f"relative deviation from {center}",
         }[self.centered_on]
+        layouts, replicas = len(self.layout_names), self.replicas
         return (
-            f"Resolution of {len(self.layouts)} layout(s) under {self.replicas} noise replica(s): "
-            f"{quantity}, in percent"
+            f"Resolution of {layouts} layout{'s' * (layouts != 1)} under {replicas} noise "
+            f"replica{'s' * (replicas != 1)}: {quantity}, in percent"
         )
-
-    def to_netcdf(self, path: str | os.PathLike[str]) -> Path:
-        """Write everything to one netCDF file, whole or not at all."""
-        return write_whole(path, lambda target: self.data.to_netcdf(target, engine="h5netcdf"))
 
 
 def weighted_statistic(statistic: Statistic, values: Any, weights: Any) -> Any:
-    """Mean, median or 90th percentile of `values` under bootstrap counts."""
+    """Return the mean, median or 90th percentile of `values` under bootstrap counts."""
     if statistic == "mean":
         return weighted_mean(values, weights)
     if statistic not in ("median", "p90"):
@@ -384,13 +584,13 @@ def weighted_statistic(statistic: Statistic, values: Any, weights: Any) -> Any:
 
 def _row(chosen: xr.Dataset) -> dict[str, float]:
     """Return the summary of one parameter on the chosen layouts, without its interval."""
-    errors = chosen["error_percent"].values.ravel()
+    errors = chosen["deviation_percent"].values.ravel()
     return {
         "mean": float(errors.mean()),
         "median": float(np.median(errors)),
         "p90": float(np.quantile(errors, 0.9)),
-        "fisher": float(chosen["fisher_error_percent"].mean()),
-        "gauss_newton": float(chosen["gauss_newton_error_percent"].mean()),
+        "fisher": float(chosen["fisher_deviation_percent"].mean()),
+        "gauss_newton": float(chosen["gauss_newton_deviation_percent"].mean()),
         "bias": float(chosen["noiseless_bias_percent"].mean()),
         "coverage": float(chosen["covered"].mean()),
         "on_bound": int(chosen["on_bound"].sum()),
@@ -398,7 +598,7 @@ def _row(chosen: xr.Dataset) -> dict[str, float]:
 
 
 def _short(value: float) -> str:
-    """Four digits; rounding in place of an exact zero is shown as zero."""
+    """Return four digits; a rounding error in place of an exact zero is shown as zero."""
     return f"{value:.4g}" if abs(value) > 1e-9 else "0"
 
 
@@ -407,328 +607,10 @@ def _ends(interval: Interval | None) -> list[float] | None:
 
 
 def _finite(value: float) -> float | None:
-    """JSON has no infinity: an unresolved parameter has no predicted error."""
+    """Return None for infinity, which JSON does not have: the parameter is not resolved."""
     return value if np.isfinite(value) else None
 
 
-FloatArray = NDArray[np.float64]
-
-SCHEMA = "twoaxis.resolution/1"
-
-
-@dataclass(frozen=True)
-class Findings:
-    """All that one call of `resolve` has computed; lists have one item for each layout."""
-
-    parameters: dict[str, Parameter]
-    center: Center
-    designs: list[Design]
-    replicas: int
-    fits: list[Fits]
-    gauss_newton: list[FloatArray]
-    information: list[Information]
-    data_fits: list[DataFit] | None
-    excluded: dict[float, str]
-    bank_check_percent: float | None
-    settings: dict[str, Any]
-
-    def values(self, coordinates: FloatArray) -> FloatArray:
-        """Physical values of coordinates whose last axis is the parameter; that axis first."""
-        columns = [p.to_value(coordinates[..., j]) for j, p in enumerate(self.parameters.values())]
-        return np.stack(columns)
-
-    def percent(self, values: FloatArray) -> FloatArray:
-        """Signed percent deviation from the centre; the parameter is the first axis."""
-        rows = [
-            p.percent(values[j], self.center.values[name])
-            for j, (name, p) in enumerate(self.parameters.items())
-        ]
-        return np.stack(rows)
-
-
-def assemble(found: Findings) -> xr.Dataset:
-    """Return the dataset behind a `Resolution`."""
-    noun = "error" if found.center.kind == "truth" else "deviation from the centre"
-    variables = {
-        **_replica_variables(found, noun),
-        **_layout_variables(found, noun),
-        **_data_variables(found, noun),
-    }
-    coordinates: dict[str, Any] = {
-        "parameter": list(found.parameters),
-        "layout": [d.name for d in found.designs],
-        "replica": np.arange(found.replicas),
-        "direction": np.arange(len(found.parameters)),
-        "other_parameter": list(found.parameters),
-    }
-    if found.excluded:
-        coordinates["excluded"] = np.array(list(found.excluded))
-        variables["excluded_reason"] = _labelled(
-            ["excluded"], list(found.excluded.values()), "why this value could not be used"
-        )
-    attributes = {
-        "schema": SCHEMA,
-        "title": "twoaxis: what these observations can resolve",
-        "written_by": f"twoaxis {__version__}",
-        "centered_on": found.center.kind,
-        "bank_check_percent": (
-            "not checked" if found.bank_check_percent is None else found.bank_check_percent
-        ),
-        **found.settings,
-    }
-    return xr.Dataset(variables, coordinates, attributes)
-
-
-def _labelled(
-    dims: list[str], values: Any, meaning: str, units: str | None = None
-) -> tuple[list[str], Any, dict[str, str]]:
-    attributes = {"long_name": meaning}
-    if units is not None:
-        attributes["units"] = units
-    return dims, values, attributes
-
-
-def _replica_variables(found: Findings, noun: str) -> dict[str, Any]:
-    """Variables with one value a replica: (parameter, layout, replica)."""
-    dims = ["parameter", "layout", "replica"]
-    level = found.settings["level"]
-
-    def per_parameter(name: str) -> FloatArray:
-        stacked: FloatArray = np.stack([getattr(f, name)[1:] for f in found.fits])
-        return stacked
-
-    estimate = found.values(per_parameter("estimate"))
-    newton = found.values(np.stack(found.gauss_newton)[:, 1:])
-    percent = "percent"
-    variables = {
-        "estimate": _labelled(dims, estimate, "matched maximum-likelihood estimate"),
-        "error_percent": _labelled(
-            dims, np.abs(found.percent(estimate)), f"absolute relative {noun}", percent
-        ),
-        "gauss_newton": _labelled(dims, newton, "one Gauss–Newton step of the matched model"),
-        "gauss_newton_error_percent": _labelled(
-            dims, np.abs(found.percent(newton)), f"absolute relative {noun} of that step", percent
-        ),
-        "on_bound": _labelled(
-            dims,
-            np.moveaxis(per_parameter("on_bound"), -1, 0),
-            "estimate at the usable range's end",
-        ),
-        "covered": _labelled(
-            dims,
-            np.moveaxis(per_parameter("deviance"), -1, 0) <= chi2_distribution.ppf(level, 1),
-            "whether the likelihood-profile set holds the centre",
-        ),
-        "jointly_covered": _labelled(
-            dims[1:],
-            per_parameter("joint_deviance") <= chi2_distribution.ppf(level, len(found.parameters)),
-            "whether the joint likelihood set holds the centre",
-        ),
-        "chi2": _labelled(dims[1:], per_parameter("chi2"), "least whitened sum of squares"),
-        "converged": _labelled(dims[1:], per_parameter("converged"), "whether the fit converged"),
-        "agreeing_starts": _labelled(
-            dims[1:], per_parameter("agreeing_starts"), "starts that led to this minimum"
-        ),
-    }
-    if found.fits[0].lower is not None:
-        for end in ("lower", "upper"):
-            variables[f"set_{end}"] = _labelled(
-                dims, found.values(per_parameter(end)), f"{end} end of the likelihood-profile set"
-            )
-            variables[f"set_open_{end}"] = _labelled(
-                dims,
-                np.moveaxis(per_parameter(f"open_{end}"), -1, 0),
-                f"whether the set runs into the usable range's {end} end",
-            )
-    return variables
-
-
-def _layout_variables(found: Findings, noun: str) -> dict[str, Any]:
-    """Variables with one value a layout, and those of the centre."""
-    facts = found.information
-    dims = ["parameter", "layout"]
-    noiseless = found.values(np.stack([f.estimate[0] for f in found.fits]))
-    center = np.array([found.center.values[name] for name in found.parameters])
-    return {
-        "center": _labelled(
-            ["parameter"], center, f"what the replicas are simulated at: {found.center.kind}"
-        ),
-        "lower_bound": _labelled(
-            ["parameter"], [p.bounds[0] for p in found.parameters.values()], "lower bound"
-        ),
-        "upper_bound": _labelled(
-            ["parameter"], [p.bounds[1] for p in found.parameters.values()], "upper bound"
-        ),
-        "coordinate": _labelled(
-            ["parameter"], [p.coordinate for p in found.parameters.values()], "coordinate"
-        ),
-        "observations": _labelled(
-            ["layout"], np.array([len(d.sites) for d in found.designs]), "number of observations"
-        ),
-        "site": _labelled(
-            ["layout", "observation"],
-            _padded([d.sites for d in found.designs], -1),
-            "flat index into the forward model's output; -1 where the layout has ended",
-        ),
-        "noise_deviation": _labelled(
-            ["layout", "observation"],
-            _padded([d.white.deviations for d in found.designs], 0.0),
-            "standard deviation of the noise; 0 where the layout has ended",
-        ),
-        "fisher_error_percent": _labelled(
-            dims,
-            np.stack([f.error_percent for f in facts], axis=1),
-            f"first-order prediction of the mean absolute relative {noun}",
-            "percent",
-        ),
-        "noiseless_bias_percent": _labelled(
-            dims, found.percent(noiseless), f"signed relative {noun} without noise", "percent"
-        ),
-        "derivative_error": _labelled(
-            dims,
-            np.stack([f.derivative_error for f in facts], axis=1),
-            "relative difference between sensitivities of two step sizes",
-        ),
-        "fisher_information": _labelled(
-            ["layout", "parameter", "other_parameter"],
-            np.stack([f.matrix for f in facts]),
-            "information about the coordinates",
-        ),
-        "correlation": _labelled(
-            ["layout", "parameter", "other_parameter"],
-            np.stack([f.correlation for f in facts]),
-            "predicted correlation of the estimates",
-        ),
-        "direction_vector": _labelled(
-            ["layout", "direction", "parameter"],
-            np.stack([f.directions for f in facts]),
-            "eigen-directions of the information, weakest first, in units of 100 percent",
-        ),
-        "direction_error_percent": _labelled(
-            ["layout", "direction"],
-            np.stack([f.direction_percent for f in facts]),
-            "standard error along the direction",
-            "percent",
-        ),
-        "direction_weak": _labelled(
-            ["layout", "direction"],
-            np.stack([f.weak for f in facts]),
-            "whether one standard error along it leaves the bounds",
-        ),
-    }
-
-
-def _padded(rows: list[Any], end: float) -> Any:
-    """Stack rows of unequal length, filled up with `end`."""
-    width = max(len(row) for row in rows)
-    return np.stack([np.pad(row, (0, width - len(row)), constant_values=end) for row in rows])
-
-
-def _data_variables(found: Findings, noun: str) -> dict[str, Any]:
-    """Variables of the fit to real observations, where there are any."""
-    if found.data_fits is None:
-        return {}
-    fits = [fit.fits for fit in found.data_fits]
-    dims = ["parameter", "layout"]
-    estimate = found.values(np.stack([f.estimate[0] for f in fits]))
-    newton = found.values(np.stack([f.gauss_newton for f in found.data_fits]))
-    variables = {
-        "data_estimate": _labelled(dims, estimate, "matched estimate from the data"),
-        "data_error_percent": _labelled(
-            dims, np.abs(found.percent(estimate)), f"its absolute relative {noun}", "percent"
-        ),
-        "data_gauss_newton": _labelled(dims, newton, "one Gauss–Newton step from the data"),
-        "data_gauss_newton_error_percent": _labelled(
-            dims, np.abs(found.percent(newton)), f"its absolute relative {noun}", "percent"
-        ),
-        "data_on_bound": _labelled(
-            dims, np.stack([f.on_bound[0] for f in fits], axis=1), "estimate at the range's end"
-        ),
-        "data_noise_scale": _labelled(
-            ["layout"],
-            np.array([fit.noise_scale for fit in found.data_fits]),
-            "root mean square residual of the matched fit, in the units of the data",
-        ),
-    }
-    for end in ("lower", "upper"):
-        ends = np.stack([getattr(f, end)[0] for f in fits])
-        variables[f"data_set_{end}"] = _labelled(
-            dims, found.values(ends), f"{end} end of the data's likelihood-profile set"
-        )
-        is_open = np.stack([getattr(f, f"open_{end}")[0] for f in fits], axis=1)
-        variables[f"data_set_open_{end}"] = _labelled(
-            dims, is_open, f"whether that set runs into the usable range's {end} end"
-        )
-    for check in found.data_fits[0].checks:
-        same = [c for f in found.data_fits for c in f.checks if c.name == check.name]
-        if len(same) < len(found.data_fits):  # some layout was too small for this check
-            continue
-        variables[f"data_{check.name}_p_value"] = _labelled(
-            ["layout"],
-            np.array([c.p_value for c in same]),
-            f"p-value of the {check.name} of the residuals",
-        )
-    return variables
-
-
-REPLICA = ("parameter", "layout", "replica")
-LAYOUT = ("parameter", "layout")
-# What every summary needs, and its dimensions; a file of our schema without it was changed.
-REQUIRED: dict[str, tuple[str, ...]] = {
-    "parameter": ("parameter",),
-    "layout": ("layout",),
-    "replica": ("replica",),
-    "center": ("parameter",),
-    "estimate": REPLICA,
-    "error_percent": REPLICA,
-    "gauss_newton_error_percent": REPLICA,
-    "fisher_error_percent": LAYOUT,
-    "noiseless_bias_percent": LAYOUT,
-    "covered": REPLICA,
-    "on_bound": REPLICA,
-}
-NAMES = ("parameter", "layout")
-# What summaries and pictures ask of the attributes.
-ATTRIBUTES = ("centered_on", "messages", "level", "method")
-
-
-def load_resolution(path: str | os.PathLike[str]) -> Resolution:
-    """Load a `Resolution` from a netCDF file. Nothing in the file is executed."""
-    path = existing_netcdf(path)
-    data = read_netcdf(path, load_dataset, "Resolution.to_netcdf", "write it again")
-    again = "load it with the version of twoaxis that wrote it, or make it again"
-    check_schema(data.attrs, SCHEMA, path, again)
-    missing = [name for name in REQUIRED if name not in data.variables]
-    if missing:
-        raise InputError(
-            "a complete file",
-            f"{str(path)!r} without {', '.join(missing)}",
-            "write it again; the file was changed after it was saved",
-        )
-    found = Resolution(data)
-    refuse(path, _first_fault(data) or contradiction(lambda: _use(found)))
-    return found
-
-
-def _first_fault(data: xr.Dataset) -> str:
-    """Compare attributes, dimensions and kinds with the layout; say what differs."""
-    for name in ATTRIBUTES:
-        if name not in data.attrs:
-            return f"no attribute {name}"
-    for name, dims in REQUIRED.items():
-        variable = data.variables[name]
-        if variable.dims != dims:
-            return f"the dimensions {variable.dims} of {name}"
-        if not variable.size or variable.dtype.kind not in ("UOT" if name in NAMES else "biuf"):
-            return f"{variable.size} values of {variable.dtype} as {name}"
-    for name in NAMES:
-        if len(set(data[name].values.tolist())) != data.sizes[name]:
-            return f"a {name} that stands there twice"
-    return ""
-
-
-def _use(found: Resolution) -> None:
-    """Do what a reader will ask of it."""
-    repr(found), found._repr_html_(), found.excluded_parameters
-    if "direction_vector" in found.data:
-        found.directions()
+def _plain(message: Message) -> dict[str, Any]:
+    numbers = {name: _finite(value) for name, value in message.numbers.items()}
+    return {**asdict(message), "numbers": numbers}

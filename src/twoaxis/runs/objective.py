@@ -77,7 +77,7 @@ def run_objective(run: Run) -> RunObjective:
 class RunObjective:
     """The training loss of a run, its frozen weights held.
 
-    Made by `twoaxis.run_objective`.
+    Made by `twoaxis.objective`.
 
     Attributes
     ----------

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.forward import get_solver
 from twoaxis.observations import Dataset, grid_sites, published_dataset
@@ -26,7 +27,6 @@ from twoaxis.runs.train import trained
 from twoaxis.training.backends import Device
 from twoaxis.training.methods import Method, get_method
 from twoaxis.training.settings import RunSpec, run_key, settings_for, starting_values
-from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]
 
@@ -225,7 +225,7 @@ class Pipeline:
 
 def _template(problem: Problem, layout: Any) -> Dataset:
     """Return the dataset whose sites, coordinates and noise are used."""
-    if is_whole(layout):
+    if is_integer(layout):
         drawn = published_dataset(problem, int(layout))
         return replace(drawn, provenance=f"layout RandomState({int(layout)}); values given")
     if isinstance(layout, Dataset):

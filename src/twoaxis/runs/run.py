@@ -149,6 +149,13 @@ class Run:
         """The frozen residual: what every function of axis 2 takes."""
         return self._freeze(self.final)
 
+    def objective(self) -> Any:
+        """Return the training loss as a function of one flat vector, for `twoaxis.polish`."""
+        # At call time: the objective is built upon this module.
+        from twoaxis.runs.objective import run_objective
+
+        return run_objective(self)
+
     def follow(self) -> list[tuple[int, FrozenResidual]]:
         """Return the frozen residual at every snapshot, with its step, in order."""
         return [(snapshot.step, self._freeze(snapshot)) for snapshot in self.snapshots]
@@ -223,7 +230,7 @@ class Run:
             {dataset.label: np.arange(len(dataset.values))},
             replicas=replicas,
             seed=noise_seed(problem, seed),
-            coordinates=dataset.coordinates,
+            points=dataset.coordinates,
             vectorized=True,
             progress=progress,
         )
@@ -255,14 +262,14 @@ class Run:
         -------
         dict
             ``residual`` (a `FrozenResidual`), ``resolution``, ``data``, ``history``,
-            ``snapshots``, ``notes`` and ``run_key``.
+            ``snapshots``, ``notes`` and ``run`` (the key).
 
         Examples
         --------
         >>> from twoaxis.runs import train
         >>> runs = train("allen-cahn", datasets=8, steps=3, residual_points=60, progress=False)
         >>> inputs = runs[0].audit_inputs(replicas=5, progress=False)
-        >>> inputs["residual"].size, inputs["run_key"] == runs[0].key
+        >>> inputs["residual"].size, inputs["run"] == runs[0].key
         (60, True)
         """
         if resolution is None:
@@ -283,7 +290,7 @@ class Run:
             "history": self.history if len(self.history) else None,
             "snapshots": follow(along, at=None if truth else self.delivered) if along else None,
             "notes": notes,
-            "run_key": self.key,
+            "run": self.key,
         }
 
     def __repr__(self) -> str:

@@ -55,7 +55,7 @@ from twoaxis.training.network import Network
 from twoaxis.training.settings import RunSpec, Settings, check_specs, plain_value
 from twoaxis.version import __version__
 from twoaxis.views import Dense, Weighted
-from twoaxis.views.storage import view_from_plain, view_to_plain
+from twoaxis.views.encoding import view_from_plain, view_to_plain
 
 # ------------------------------------------------------------------ does a run agree with itself
 

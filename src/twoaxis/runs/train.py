@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError, WorkerError
 from twoaxis.observations import Dataset
 from twoaxis.problems import Problem
@@ -40,7 +41,6 @@ from twoaxis.training.settings import (
     snapshot_steps,
     specs_for,
 )
-from twoaxis.views.checks import is_whole
 
 # Runs of a task for a Dask worker with a GPU, which trains them side by side.
 GPU_BATCH = 80
@@ -237,7 +237,7 @@ def trained(
             f"{len(specs)} runs of which {len(set(keys))} differ",
             "give every dataset and every seed once",
         )
-    if batch is not None and not (is_whole(batch) and batch >= 1):
+    if batch is not None and not (is_integer(batch) and batch >= 1):
         raise InputError("an integer of at least 1 as batch", f"batch={batch!r}", "pass batch=1")
     find_gpu("auto" if device == "gpu" and engine == "dask" else device)  # refuses other names
     if engine is None and scheduler is None:

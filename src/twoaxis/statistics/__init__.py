@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twoaxis.statistics.bootstrap import Interval, bootstrap_estimates, cluster_bootstrap
-from twoaxis.statistics.correlation import (
+from twoaxis.statistics.weighted import (
     pearson,
     pearson_within,
     weighted_mean,

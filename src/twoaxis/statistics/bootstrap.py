@@ -1,11 +1,9 @@
-"""How sure an average or a correlation is when observations come in clusters.
+"""Cluster bootstrap: intervals for averages and correlations of clustered observations.
 
 Observations that share a noise draw or a learned field move together, so counting them as
-independent makes an interval too narrow. The cluster bootstrap asks instead: what would the
-estimate have been, had other clusters been drawn? It draws as many clusters as there are,
-with replacement, takes every observation of a cluster as often as its cluster came up, and
-computes the estimate again. The central part of many such estimates is the percentile
-interval.
+independent makes an interval too narrow. The cluster bootstrap draws as many clusters as there
+are, with replacement, takes every observation as often as its cluster was drawn, and computes
+the estimate again. The central part of many such estimates is the percentile interval.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.errors import InputError
-from twoaxis.statistics.correlation import checked_labels
+from twoaxis.statistics.weighted import checked_labels
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -86,7 +84,7 @@ def cluster_bootstrap(
     estimates = bootstrap_estimates(statistic, clusters, draws=draws, seed=seed, strata=strata)
     if estimates.ndim != 1:
         raise InputError(
-            "one estimate a row of weights",
+            "one estimate per row of weights",
             f"estimates of shape {estimates.shape[1:]} from the statistic",
             "reduce over the last axis of the weights, or use bootstrap_estimates",
         )
@@ -111,7 +109,7 @@ def bootstrap_estimates(
     Parameters
     ----------
     statistic : callable
-        Takes weights of shape ``(chunk, n)``, whole numbers as floats, and returns
+        Takes weights of shape ``(chunk, n)``, integers as floats, and returns
         estimates of shape ``(chunk, ...)``, each from its own row alone.
     clusters : array_like, shape (n,)
         The cluster of each observation; labels of any sortable type.
@@ -138,7 +136,7 @@ def bootstrap_estimates(
     for name, number, least in (("draws", draws, 1), ("seed", seed, 0)):
         if not isinstance(number, int | np.integer) or number < least:
             raise InputError(
-                f"a whole number of at least {least} as {name}",
+                f"{name} as an integer of at least {least}",
                 f"{name}={number!r}",
                 f"pass {name} as an int",
             )
@@ -172,8 +170,8 @@ def _resampling_plan(
     smallest = min(member.size for member in members)
     if smallest < 2:
         raise InputError(
-            "at least two clusters (in every stratum, where strata are given): an interval "
-            "needs at least two clusters, for one alone says nothing about their spread",
+            "at least two clusters (in every stratum, where strata are given), without which an "
+            "interval is not defined",
             f"{smallest} cluster" + (" in a stratum" if strata is not None else ""),
             "add independent replicates, merge strata or leave them out, or report the "
             "estimate without an interval",
@@ -185,8 +183,8 @@ def _weight_chunks(
     cluster_of: Indices, members: list[Indices], draws: int, seed: int
 ) -> Iterator[Floats]:
     """Yield the weights of all draws, (chunk, n) at a time."""
-    # One stream a stratum: with a shared one, the chunk size would decide which
-    # stratum gets which random numbers. A single stratum is the unstratified case.
+    # One stream per stratum: with a shared one, the random numbers of a stratum would
+    # depend on the chunk size. A single stratum is the unstratified case.
     parent = np.random.default_rng(seed)
     streams = [parent, *parent.spawn(len(members) - 1)]
     clusters = sum(member.size for member in members)
@@ -225,5 +223,5 @@ def _check_level(level: float) -> None:
         raise InputError(
             "a level strictly between 0 and 1",
             f"level={level!r}",
-            "pass 0.95 for a 95 percent interval",
+            "pass 0.95 for a 95% interval",
         )

@@ -1,24 +1,20 @@
-"""What a block of the study is: fields it needs, what is read out of them, figures it reports."""
+"""A block of the study: the fields it needs, what is read from them, the figures it reports."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.errors import InputError
-from twoaxis.statistics import bootstrap_estimates
 from twoaxis.studies.fields import Field
+from twoaxis.studies.resampling import Figure
 from twoaxis.studies.scale import Scale
 
 if TYPE_CHECKING:
     from twoaxis.studies.readouts import Readout
 
-FloatArray = NDArray[np.float64]
 Rows = Mapping[str, pd.DataFrame]
 
 
@@ -30,24 +26,9 @@ class Need:
     fields: Sequence[Field]
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One number that a block reports.
-
-    Attributes
-    ----------
-    value : float
-    draws : array, optional
-        The same number under resampling of clusters.
-    """
-
-    value: float
-    draws: FloatArray | None = None
-
-
 @dataclass
 class Measured:
-    """The outcome of a block for one initialisation: figures by key, and tables by name."""
+    """The outcome of a block for one initialization: figures by key, and tables by name."""
 
     figures: dict[str, Figure] = field(default_factory=dict)
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
@@ -72,9 +53,9 @@ class Block:
         Which claim the block may support, and which not.
     measure : callable
         ``measure(rows, scale)``: figures and tables, from the rows of every readout by its
-        name, for one initialisation of all fields.
+        name, for one initialization of all fields.
     needs : callable
-        ``needs(scale)``: the fields and their readouts, for initialisation 0. Without it the
+        ``needs(scale)``: the fields and their readouts, for initialization 0. Without it the
         block needs no training.
     notes : tuple of str
         Readings that the study leaves open, as they were chosen here.
@@ -82,7 +63,7 @@ class Block:
         Its printed figures lie in ``published/PUBLISHED.toml``; the name of the block without it.
     repeat : callable
         ``repeat(field, number)``: the field in repetition `number` of the block, or None where it
-        has no part in it; by default the same one from another initialisation.
+        has no part in it; by default the same one from another initialization.
     """
 
     name: str
@@ -103,54 +84,3 @@ class Block:
     def neural(self) -> bool:
         """Whether fields are trained for it, so that it can be repeated."""
         return self.needs is not None
-
-
-class Resampling:
-    """A percentile cluster bootstrap with the published unit, draws and base seed.
-
-    Parameters
-    ----------
-    clusters : array_like, shape (n,)
-        The unit that is drawn, for each observation.
-    draws, seed : int
-        As published.
-    scale : Scale
-        May ask for fewer draws.
-    strata : array_like, shape (n,), optional
-        Each stratum redraws its own clusters.
-    """
-
-    def __init__(
-        self,
-        clusters: ArrayLike,
-        draws: int,
-        seed: int,
-        scale: Scale,
-        strata: ArrayLike | None = None,
-    ) -> None:
-        self._clusters, self._seed, self._strata = np.asarray(clusters), seed, strata
-        self._draws = min(draws, scale.most_draws)
-
-    def figure(self, statistic: Callable[[FloatArray], Any]) -> Figure:
-        """Return a statistic of weights (..., n), with its bootstrap draws.
-
-        Where a draw has no value, as a correlation within a single cluster, the figure stands
-        without draws. A correlation with a constant does not exist: it is NaN, and is told as
-        undefined.
-        """
-        try:
-            value = float(np.asarray(statistic(np.ones((1, len(self._clusters)))))[0])
-        except InputError:
-            return Figure(float("nan"))
-        try:
-            draws = bootstrap_estimates(
-                statistic, self._clusters, draws=self._draws, seed=self._seed, strata=self._strata
-            )
-        except InputError:
-            return Figure(value)
-        return Figure(value, draws)
-
-
-def labels(rows: pd.DataFrame, *columns: str) -> list[str]:
-    """Return one text for each row that joins the given columns: the name of its cluster."""
-    return ["|".join(map(str, values)) for values in rows[list(columns)].itertuples(index=False)]

@@ -1,23 +1,14 @@
-"""The trained fields of the study: what defines one, and how it is asked of the engine.
-
-The fresh-noise fields that several blocks read, and the matched fits of the same datasets.
-
-The forward model on the twelve benchmark draws, beside which several blocks put a network.
-"""
+"""The trained fields of the study: what defines one, and the settings it is trained with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from twoaxis.observations import FRESH_NOISE_SEED, Dataset, fresh_dataset, published_dataset
 from twoaxis.problems import SCALAR_BENCHMARKS, EvolutionProblem, get_problem
-from twoaxis.resolution import Resolution, benchmark_draws, resolve_problem
 from twoaxis.studies.scale import Scale
 from twoaxis.training import Network, RunSpec, Settings, settings_for
 
@@ -54,7 +45,7 @@ class Field:
     conditions : {"soft", "exact"}
     boundary_weight : float, optional
         Of the boundary term of a steady problem; 1 without it.
-    initialisation : int
+    initialization : int
         Seed of the network and the residual sites.
     """
 
@@ -69,15 +60,15 @@ class Field:
     depth: int | None = None
     conditions: str = "soft"
     boundary_weight: float | None = None
-    initialisation: int = 0
+    initialization: int = 0
 
-    def starting_from(self, initialisation: int) -> Field:
-        """Return the same field from another initialisation."""
-        return replace(self, initialisation=initialisation)
+    def starting_from(self, initialization: int) -> Field:
+        """Return the same field from another initialization."""
+        return replace(self, initialization=initialization)
 
     def with_noise_of(self, number: int) -> Field:
-        """Return the same field on the noise of another stream, from another initialisation."""
-        return replace(self, initialisation=number, stream=number)
+        """Return the same field on the noise of another stream, from another initialization."""
+        return replace(self, initialization=number, stream=number)
 
     def columns(self) -> dict[str, Any]:
         """Return what defines the field, for a row of a table."""
@@ -109,7 +100,7 @@ class Field:
             (name,) = problem.parameters
             start, fixed = {name: self.candidate}, frozenset({name})
         return RunSpec(
-            dataset=self.observations(), seed=self.initialisation, start=start, fixed=fixed
+            dataset=self.observations(), seed=self.initialization, start=start, fixed=fixed
         )
 
     def observations(self) -> Dataset:
@@ -139,70 +130,11 @@ def every_second(dataset: Dataset, first: int) -> Dataset:
     )
 
 
-METHOD = "rba"
-
-
 def fresh_fields(scale: Scale) -> list[Field]:
     """Return the RBA fields on fresh noise: every problem, layout and replica, in that order."""
     return [
-        Field(problem=problem, method=METHOD, dataset=layout, replica=replica)
+        Field(problem=problem, method="rba", dataset=layout, replica=replica)
         for problem in PROBLEMS
         for layout in LAYOUTS
         for replica in range(scale.fresh_replicas)
     ]
-
-
-@lru_cache
-def matched_fits(problem: str, replicas: int, stream: int = 0) -> Resolution:
-    """Return the matched fits of a problem's fresh datasets, computed once.
-
-    The noise stream is that of `twoaxis.fresh_dataset`: ``estimate`` at a layout and replica
-    number k is the matched fit of ``fresh_dataset(problem, layout=layout, replica=k)``. Layouts
-    are labelled by their seed as text. The bank is not checked here; the resolution block
-    does that.
-    """
-    return resolve_problem(
-        problem,
-        layouts=LAYOUTS,
-        replicas=replicas,
-        seed=FRESH_NOISE_SEED + stream,
-        validate=0,
-        progress=False,
-    )
-
-
-@lru_cache
-def matched_draws() -> pd.DataFrame:
-    """Return the table of `twoaxis.benchmark_draws`, computed once."""
-    return benchmark_draws(progress=False)
-
-
-@lru_cache
-def matched_errors() -> Mapping[tuple[str, int], float]:
-    """Return the matched errors in percent by problem and dataset."""
-    draws = matched_draws()
-    keys = zip(draws["problem"], draws["dataset"], strict=True)
-    return dict(zip(keys, draws["error_percent"], strict=True))
-
-
-@lru_cache
-def gauss_newton_error(problem: str, dataset: int, delivered: float) -> float:
-    r"""Return the error in percent after one step of the forward model from a delivered value.
-
-    The step is taken in the logarithm, under the matched likelihood of the published data:
-    :math:`q + (S^\top S)^{-1} S^\top (y - f(q))` with the sensitivities
-    :math:`S = \partial f / \partial q` at :math:`q = \log p`. A value outside the bounds
-    widens them.
-    """
-    declared = get_problem(problem)
-    ((name, parameter),) = declared.parameters.items()
-    held = replace(parameter.holding(delivered), delivered=delivered)
-    found = resolve_problem(
-        replace(declared, parameters={name: held}),
-        layouts=[dataset],
-        replicas=1,
-        data={dataset: published_dataset(problem, dataset).values},
-        validate=0,
-        progress=False,
-    )
-    return float(found.data["data_gauss_newton_error_percent"].squeeze())

@@ -220,10 +220,10 @@ class Library:
 def _shared(asked: Asked) -> str:
     """Return what the fields of a batch have in common.
 
-    On a GPU the last digits may depend on the batch. The first initialisation is trained apart,
+    On a GPU the last digits may depend on the batch. The first initialization is trained apart,
     so that its figures are the same whether repetitions were asked for or not.
     """
-    first = asked.field.initialisation == 0
+    first = asked.field.initialization == 0
     count = len(asked.spec.dataset.values)
     return json.dumps([asked.settings.describe(), count, first], sort_keys=True, default=repr)
 
@@ -238,10 +238,10 @@ def _threads(count: int) -> Iterator[ThreadPoolExecutor]:
         threads.shutdown(cancel_futures=True)
 
 
-def of_initialisation(rows: Rows, number: int) -> dict[str, pd.DataFrame]:
-    """Return the rows of the fields that started from one initialisation."""
+def of_initialization(rows: Rows, number: int) -> dict[str, pd.DataFrame]:
+    """Return the rows of the fields that started from one initialization."""
     return {
-        name: frame[frame["initialisation"] == number].reset_index(drop=True)
+        name: frame[frame["initialization"] == number].reset_index(drop=True)
         for name, frame in rows.items()
     }
 

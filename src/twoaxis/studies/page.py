@@ -1,14 +1,7 @@
 """The page of a reproduction: every published figure beside ours, in one self-contained file.
 
-It holds no script and asks nobody for anything. All that came from records passes through the
-template's escaping. The same records give the same bytes.
-
-A block as the page shows it: texts that are ready, and nothing left to decide.
-
-A strip: our initialisations as dots, our interval as a band, the published value as a line.
-
-Places along a strip are percentages of its width, so that one drawing fits a screen and a phone
-while dots stay round. Every strip has a scale of its own.
+It holds no script and loads nothing. All text from records passes through the template's
+escaping. The same records give the same bytes.
 """
 
 from __future__ import annotations
@@ -20,91 +13,134 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from twoaxis.report.page import colours
-from twoaxis.report.pictures import Picture, Section
+from twoaxis.report.html import colors
+from twoaxis.report.sections import Picture, Section
 from twoaxis.studies.figures import Drawing, ends, printed_ends
 from twoaxis.studies.published import UNREADABLE
 from twoaxis.studies.verdict import ENOUGH, LEVEL, Verdict
 from twoaxis.text import number, visible
 
-# In percent of the width: room at both ends, so that no dot is cut.
-MARGIN = 3.0
-# In pixels: dots stand in turn at these heights, so that equal ones can be told apart.
-HEIGHTS = (17, 13, 21)
-MOST_DECIMALS = 8
+Record = Mapping[str, Any]
+
+SMOKE = "smoke"
 
 
-class Strip(NamedTuple):
-    """Where everything stands.
+def render(records: Sequence[Record], figures: Mapping[str, Drawing]) -> str:
+    """Return the page of a reproduction as HTML text.
 
-    Attributes
+    Parameters
     ----------
-    dots : list of (float, int)
-        Percent of the width, and pixels from the top; the first is the figure that is shown.
-    band, printed_band : tuple of float, optional
-        Start and end of our interval and of the printed one.
-    published : float
-    low, high : str
-        The numbers at both ends of the scale; empty where it has no length.
-    alt : str
+    records : sequence of mapping
+        The blocks in the order of the paper, as ``blocks/NAME.json`` holds them.
+    figures : mapping of str to Drawing
+        The paper's figures, drawn again; as `twoaxis.studies.figures.draw` returns them.
+
+    Returns
+    -------
+    str
     """
+    from twoaxis.version import __version__
 
-    dots: list[tuple[float, int]]
-    band: tuple[float, float] | None
-    published: float
-    printed_band: tuple[float, float] | None
-    low: str
-    high: str
-    alt: str
+    blocks = shown_blocks(records)
+    counts = counted(figure["verdict"] for record in records for figure in record["figures"])
+    largest = max([1, *(len(block.figures) for block in blocks)])
+    page: str = (
+        _environment()
+        .get_template("reproduction.html")
+        .render(
+            blocks=blocks,
+            counts=counts,
+            total=len(_printed(records)),
+            verdict_counts=in_words(counts) or "nothing yet",
+            verdicts=VERDICTS,
+            bars={b.anchor: (in_words(b.counts), bar(b.counts, largest)) for b in blocks},
+            smoke=any(record["scale"] == SMOKE for record in records),
+            headlines=[(block, own) for block in blocks if (own := headline(block))],
+            differing=differing(blocks),
+            sections=[section(name, drawing) for name, drawing in figures.items()],
+            enough=ENOUGH,
+            level=f"{100 * LEVEL:g}",
+            version=__version__,
+            **colors(),
+        )
+    )
+    return page
 
 
-def strip_of(figure: Mapping[str, Any]) -> Strip | None:
-    """Return the strip of a figure, or nothing with too few initialisations or no finite scale."""
-    values = [float(value) for value in figure["values"] if value is not None]
-    if len(values) < ENOUGH or figure["ours"] is None:
-        return None
-    published = float(figure["published"])
-    ours, printed = ends(figure), printed_ends(figure)
-    shown = [*values, published, *(ours or ()), *(printed or ())]
-    low, high = min(shown), max(shown)
-    span = high - low
-    if not math.isfinite(span):
-        return None
+def _printed(records: Sequence[Record]) -> set[tuple[str, str]]:
+    """Return the printed figures, each once: two blocks may measure the same ones."""
+    return {
+        (record.get("figures_of", record["name"]), figure["key"])
+        for record in records
+        for figure in record["figures"]
+    }
 
-    def place(value: float) -> float:
-        return round(MARGIN + (100 - 2 * MARGIN) * (value - low) / span, 2) if span else 50.0
 
-    return Strip(
-        [(place(value), HEIGHTS[k % len(HEIGHTS)]) for k, value in enumerate(values)],
-        None if ours is None else (place(ours[0]), place(ours[1])),
-        place(published),
-        None if printed is None else (place(printed[0]), place(printed[1])),
-        _end(low, span),
-        _end(high, span),
-        _alt(figure, values),
+@cache
+def _environment() -> Any:
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+    # Styles and macros of the audit's page serve this one too.
+    loaders = [PackageLoader("twoaxis.studies"), PackageLoader("twoaxis.report")]
+    return Environment(
+        loader=ChoiceLoader(loaders),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
 
 
-def _end(value: float, span: float) -> str:
-    """Return the number at an end of the scale, with the digits that its length calls for."""
-    if span == 0:
-        return ""
-    decimals = max(0, 1 - math.floor(math.log10(span)))
-    return number(
-        value, ".3g" if decimals > MOST_DECIMALS or abs(value) >= UNREADABLE else f".{decimals}f"
+def in_words(counts: Mapping[str, int]) -> str:
+    """Return how many figures have which verdict, in words.
+
+    >>> in_words({"exact": 2, "agrees": 1, "differs": 4, "not judged": 0})
+    '2 exact, 1 agrees, 4 differ'
+    """
+    forms = {"agrees": ("agrees", "agree"), "differs": ("differs", "differ")}
+    return ", ".join(
+        f"{count} {forms.get(word, (word, word))[count != 1]}"
+        for word, count in counts.items()
+        if count
     )
 
 
-def _alt(figure: Mapping[str, Any], values: list[float]) -> str:
-    texts = figure["interval_text"]
-    interval = f", interval {texts[0]} to {texts[1]}" if texts else ""
-    return visible(
-        f"Published {figure['printed']}; ours {figure['ours_text']}{interval}; "
-        f"{len(values)} initialisations from {number(min(values))} to {number(max(values))}."
-    )
+def bar(counts: Mapping[str, int], largest: int) -> list[tuple[str, float, float]]:
+    """Return the pieces of a stacked bar: verdict, start and length in percent of the longest."""
+    pieces, start = [], 0.0
+    for word, count in counts.items():
+        length = 100 * count / largest
+        if count:
+            pieces.append((word, round(start, 2), round(length, 2)))
+        start += length
+    return pieces
 
 
-# How a verdict is called, and the class that gives it its colour.
+def headline(block: Shown) -> list[ShownFigure]:
+    """Return the figures of a block that are main claims."""
+    return [figure for figure in block.figures if figure.headline]
+
+
+def differing(blocks: Sequence[Shown]) -> list[tuple[Shown, str, list[ShownFigure]]]:
+    """Return the figures that differ, by block and reason."""
+    groups: dict[tuple[str, str], tuple[Shown, str, list[ShownFigure]]] = {}
+    for block in blocks:
+        for figure in block.figures:
+            if figure.verdict == Verdict.DIFFERS:
+                key = block.anchor, figure.reason
+                groups.setdefault(key, (block, figure.reason, []))[2].append(figure)
+    return list(groups.values())
+
+
+def section(name: str, drawing: Drawing) -> Section:
+    """Return a figure of the paper as a section with one picture for each panel."""
+    pictures = [Picture(panel.svg(), panel.caption, panel.reading) for panel in drawing.panels]
+    return Section(f"figure-{name}", drawing.title, pictures, [], drawing.beside)
+
+
+# ------------------------------------------------------------------ blocks
+
+# The name of a verdict, and the CSS class that gives it its color.
 VERDICTS = {str(verdict): str(verdict).replace(" ", "-") for verdict in Verdict}
 # Longer tables are cut on the page; their files hold all rows.
 MOST_ROWS = 100
@@ -153,7 +189,7 @@ class ShownCall:
     device: str
     versions: str
     trained: int
-    initialisations: int
+    initializations: int
     duration: str
 
 
@@ -167,7 +203,7 @@ class Shown:
     notes: list[str]
     smoke: bool
     fields: int
-    initialisations: int
+    initializations: int
     counts: dict[str, int]
     figures: list[ShownFigure]
     sources: list[tuple[str, str]]
@@ -176,7 +212,7 @@ class Shown:
 
     @property
     def several(self) -> bool:
-        """Whether figures have a spread over initialisations."""
+        """Whether figures have a spread over initializations."""
         return any(figure.spread for figure in self.figures)
 
     @property
@@ -231,7 +267,7 @@ def _block(record: Mapping[str, Any], anchor: str) -> Shown:
         notes=[visible(note) for note in record["notes"]],
         smoke=record["scale"] == "smoke",
         fields=record["fields"],
-        initialisations=record["initialisations"],
+        initializations=record["initializations"],
         counts=counted(figure["verdict"] for figure in record["figures"]),
         figures=[
             _figure(figure, f"{anchor}-{k}", marks) for k, figure in enumerate(record["figures"], 1)
@@ -297,124 +333,88 @@ def _call(call: Mapping[str, Any]) -> ShownCall:
         device=visible(call["device"]),
         versions=", ".join(visible(f"{n} {v}") for n, v in call["versions"].items()),
         trained=call["trained"],
-        initialisations=call["initialisations"],
+        initializations=call["initializations"],
         duration=duration(float(call["seconds"])),
     )
 
 
-Record = Mapping[str, Any]
+# ------------------------------------------------------------------ strips
 
-SMOKE = "smoke"
+# In percent of the width: room at both ends, so that no dot is cut.
+MARGIN = 3.0
+# In pixels: dots stand in turn at these heights, so that equal values stay distinct.
+HEIGHTS = (17, 13, 21)
+MOST_DECIMALS = 8
 
 
-def render(records: Sequence[Record], figures: Mapping[str, Drawing]) -> str:
-    """Return the page of a reproduction as HTML text.
+class Strip(NamedTuple):
+    """A strip: our initializations as dots, our interval as a band, the published value as a line.
 
-    Parameters
+    Positions are in percent of the width, so that one drawing fits a screen and a phone while
+    dots stay round. Every strip has its own scale.
+
+    Attributes
     ----------
-    records : sequence of mapping
-        The blocks in the order of the paper, as ``blocks/NAME.json`` holds them.
-    figures : mapping of str to Drawing
-        The paper's figures, drawn again; as `twoaxis.studies.figures.draw` returns them.
-
-    Returns
-    -------
-    str
+    dots : list of (float, int)
+        Percent of the width, and pixels from the top; the first is the figure that is shown.
+    band, printed_band : tuple of float, optional
+        Start and end of our interval and of the printed one.
+    published : float
+    low, high : str
+        The numbers at both ends of the scale; empty where it has no length.
+    alt : str
     """
-    from twoaxis.version import __version__
 
-    blocks = shown_blocks(records)
-    counts = counted(figure["verdict"] for record in records for figure in record["figures"])
-    largest = max([1, *(len(block.figures) for block in blocks)])
-    page: str = (
-        _environment()
-        .get_template("reproduction.html")
-        .render(
-            blocks=blocks,
-            counts=counts,
-            total=len(_printed(records)),
-            told=told(counts) or "nothing yet",
-            verdicts=VERDICTS,
-            bars={b.anchor: (told(b.counts), bar(b.counts, largest)) for b in blocks},
-            smoke=any(record["scale"] == SMOKE for record in records),
-            headlines=[(block, own) for block in blocks if (own := headline(block))],
-            differing=differing(blocks),
-            sections=[section(name, drawing) for name, drawing in figures.items()],
-            enough=ENOUGH,
-            level=f"{100 * LEVEL:g}",
-            version=__version__,
-            **colours(),
-        )
-    )
-    return page
+    dots: list[tuple[float, int]]
+    band: tuple[float, float] | None
+    published: float
+    printed_band: tuple[float, float] | None
+    low: str
+    high: str
+    alt: str
 
 
-def _printed(records: Sequence[Record]) -> set[tuple[str, str]]:
-    """Return the printed figures, each once: two blocks may measure the same ones."""
-    return {
-        (record.get("figures_of", record["name"]), figure["key"])
-        for record in records
-        for figure in record["figures"]
-    }
+def strip_of(figure: Mapping[str, Any]) -> Strip | None:
+    """Return the strip of a figure, or nothing with too few initializations or no finite scale."""
+    values = [float(value) for value in figure["values"] if value is not None]
+    if len(values) < ENOUGH or figure["ours"] is None:
+        return None
+    published = float(figure["published"])
+    ours, printed = ends(figure), printed_ends(figure)
+    shown = [*values, published, *(ours or ()), *(printed or ())]
+    low, high = min(shown), max(shown)
+    span = high - low
+    if not math.isfinite(span):
+        return None
 
+    def place(value: float) -> float:
+        return round(MARGIN + (100 - 2 * MARGIN) * (value - low) / span, 2) if span else 50.0
 
-@cache
-def _environment() -> Any:
-    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-
-    # Styles and macros of the audit's page serve this one too.
-    loaders = [PackageLoader("twoaxis.studies"), PackageLoader("twoaxis.report")]
-    return Environment(
-        loader=ChoiceLoader(loaders),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return Strip(
+        [(place(value), HEIGHTS[k % len(HEIGHTS)]) for k, value in enumerate(values)],
+        None if ours is None else (place(ours[0]), place(ours[1])),
+        place(published),
+        None if printed is None else (place(printed[0]), place(printed[1])),
+        _end(low, span),
+        _end(high, span),
+        _alt(figure, values),
     )
 
 
-def told(counts: Mapping[str, int]) -> str:
-    """Say how many figures have which verdict, as a list in words.
-
-    >>> told({"exact": 2, "agrees": 1, "differs": 4, "not judged": 0})
-    '2 exact, 1 agrees, 4 differ'
-    """
-    forms = {"agrees": ("agrees", "agree"), "differs": ("differs", "differ")}
-    return ", ".join(
-        f"{count} {forms.get(word, (word, word))[count != 1]}"
-        for word, count in counts.items()
-        if count
+def _end(value: float, span: float) -> str:
+    """Return the number at an end of the scale, with the digits that its length calls for."""
+    if span == 0:
+        return ""
+    decimals = max(0, 1 - math.floor(math.log10(span)))
+    return number(
+        value, ".3g" if decimals > MOST_DECIMALS or abs(value) >= UNREADABLE else f".{decimals}f"
     )
 
 
-def bar(counts: Mapping[str, int], largest: int) -> list[tuple[str, float, float]]:
-    """Return the pieces of a stacked bar: verdict, start and length in percent of the longest."""
-    pieces, start = [], 0.0
-    for word, count in counts.items():
-        length = 100 * count / largest
-        if count:
-            pieces.append((word, round(start, 2), round(length, 2)))
-        start += length
-    return pieces
-
-
-def headline(block: Shown) -> list[ShownFigure]:
-    """Return the figures of a block that are main claims."""
-    return [figure for figure in block.figures if figure.headline]
-
-
-def differing(blocks: Sequence[Shown]) -> list[tuple[Shown, str, list[ShownFigure]]]:
-    """Return the figures that differ, by block and reason."""
-    groups: dict[tuple[str, str], tuple[Shown, str, list[ShownFigure]]] = {}
-    for block in blocks:
-        for figure in block.figures:
-            if figure.verdict == Verdict.DIFFERS:
-                key = block.anchor, figure.reason
-                groups.setdefault(key, (block, figure.reason, []))[2].append(figure)
-    return list(groups.values())
-
-
-def section(name: str, drawing: Drawing) -> Section:
-    """Return a figure of the paper as a section with one picture for each panel."""
-    pictures = [Picture(panel.svg(), panel.caption, panel.reading) for panel in drawing.panels]
-    return Section(f"figure-{name}", drawing.title, pictures, [], drawing.beside)
+def _alt(figure: Mapping[str, Any], values: list[float]) -> str:
+    texts = figure["interval_text"]
+    interval = f", interval {texts[0]} to {texts[1]}" if texts else ""
+    return visible(
+        f"Published {figure['printed']}; ours {figure['ours_text']}{interval}; "
+        f"{len(values)} initializations from {number(min(values))} to {number(max(values))}."
+    )

@@ -52,7 +52,7 @@ class Published:
     headline : bool
         Whether it is one of the main claims.
     chance : bool
-        Whether it depends on noise or initialisation.
+        Whether it depends on noise or initialization.
     """
 
     key: str

@@ -1,65 +1,14 @@
-r"""What every readout is.
+"""What is read from a trained field: one table per readout, one or more rows per field.
 
-Which modes of the Gaussian kernel see the parameter, and what a cutoff among them changes.
-
-Modes are numbered from 1, largest eigenvalue first. Two readings of a band's share are kept
-apart: the *pointwise* share of ``j_k^2``, which is the published one, and the *weighted* share
-of ``lambda_k j_k^2``, which adds up to H under the kernel. The centre is the truth.
-
-How well a field meets the initial and boundary conditions of its problem.
-
-Over the nodes of the fine grid, with the declared initial field :math:`u_0`,
-
-.. math:: \frac{\lVert u(\cdot, 0) - u_0 \rVert_2}{\lVert u_0 \rVert_2}
-          \quad\text{and}\quad
-          \sqrt{\operatorname{mean}_{t > 0,\ \text{both ends}} b^2},
-
-where :math:`b` is what a declared boundary value is missed by, or the normal derivative where
-the flux is zero. The boundary lines begin after the first time level: what holds at ``t = 0``
-is the initial condition, which Allen–Cahn's boundary condition contradicts in both corners.
-Everything is float64.
-
-The two-parameter score of a Darcy field, and the refined minimum of its frozen profile.
-
-Everything is under the pointwise view, whatever the field was trained under, centred on the
-truth and inside the published box. Derivatives are exact. Numbers are in the coordinates of the
-problem, which are linear; the first belongs to ``lambda_0``, the second to ``lambda_1``.
-
-What training returned: the parameter, and how good the field is.
-
-How well a field that was trained on half of the observations predicts the other half.
-
-Score and frozen scan of a field, view by view: the measurement that most blocks share.
-
-The centre is the truth and the box is the published one, whatever the network delivered. As in
-the study, the derivative is a centred difference in log coordinates and the selected minimum
-is that of the grid; the continuously refined minimum and that of the truth's own basin stand
-beside it.
-
-What the final weights of an adaptive training follow, and on how many points they rest.
-
-Spearman correlations of the weights with four magnitudes at the residual points: the residual at
-the delivered parameter, the residual :math:`r` at the truth, the sensitivity :math:`J` and the
-pointwise score :math:`J r`, both at the truth. The effective support is
-
-.. math:: \big(\textstyle\sum_i m_i\big)^2 / \sum_i m_i^2
-
-over the diagonal m of the frozen view, N for equal weights.
-
-How many modes a selector run kept, and how much of the strength they hold at its end.
-
-The run's frozen view is the Gaussian kernel truncated to the rank :math:`R` that was chosen when
-the parameters began to move. The retained share is
-
-.. math:: H_R / H = \sum_{k \le R} \lambda_k j_k^2 \Big/ \sum_k \lambda_k j_k^2
-
-with the sensitivity of the final field, so that it may fall below the share that the rule asked
-for when it chose.
+Unless a readout says otherwise, it is centered on the truth and inside the published parameter
+bounds, whatever the network delivered. As in the study, derivatives are centered differences in
+log coordinates and the selected minimum is that of the grid; the refined minimum and that of
+the truth's own basin stand beside it. Everything is float64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -84,6 +33,8 @@ from twoaxis.studies.scale import Scale
 from twoaxis.training.network import field_arrays, field_derivatives
 from twoaxis.views import BoundView, Gaussian, Patch, Pointwise
 from twoaxis.views.gaussian import BoundLowRank
+
+FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -110,11 +61,35 @@ class Readout:
         return f"{self.name}-{self.version}.csv"
 
 
-FloatArray = NDArray[np.float64]
+# ------------------------------------------------------------------ delivered parameter and field
+
+
+def _delivered(run: Run, scale: Scale) -> list[dict[str, Any]]:
+    del scale
+    ((name, error),) = run.error_percent.items()
+    return [
+        {
+            "delivered": run.delivered[name],
+            "error_percent": error,
+            "field_error": run.field_error(),
+            "finished": run.finished,
+        }
+    ]
+
+
+# ``error_percent`` is signed; ``field_error`` is the relative L2 error over the fine grid.
+DELIVERED = Readout("delivered", 1, _delivered)
+
+
+# ------------------------------------------------------------------ conditions
 
 
 def initial_error(run: Run) -> float:
-    """Return the relative L2 error of the field at time zero."""
+    r"""Return the relative L2 error of the field at time zero.
+
+    Over the nodes of the fine grid, with the declared initial field :math:`u_0`, it is
+    :math:`\lVert u(\cdot, 0) - u_0 \rVert_2 / \lVert u_0 \rVert_2`.
+    """
     solver = _solver(run)
     declared = solver.problem.initial(solver.x)
     found = run.field(np.column_stack([solver.x, np.full_like(solver.x, solver.t[0])]))
@@ -122,7 +97,12 @@ def initial_error(run: Run) -> float:
 
 
 def boundary_error(run: Run) -> float:
-    """Return the root mean square by which the boundary conditions are missed, t > 0."""
+    """Return the root mean square error of the boundary conditions for t > 0, at both ends.
+
+    The error is that of a declared boundary value, or the normal derivative where the flux is
+    zero. Times begin after the first level: at ``t = 0`` the initial condition holds, which
+    contradicts Allen–Cahn's boundary condition in both corners.
+    """
     solver = _solver(run)
     times, ends = solver.t[1:], solver.problem.ends
     left, right = (
@@ -154,32 +134,17 @@ def _solver(run: Run) -> ExplicitSolver:
     return solver
 
 
-def _read(run: Run, scale: Scale) -> list[dict[str, Any]]:
+def _conditions(run: Run, scale: Scale) -> list[dict[str, Any]]:
     del scale
     return [{"initial_error": initial_error(run), "boundary_error": boundary_error(run)}]
 
 
-CONDITIONS = Readout("conditions", 1, _read)
+CONDITIONS = Readout("conditions", 1, _conditions)
 
 
-def _read_delivered(run: Run, scale: Scale) -> list[dict[str, Any]]:
-    del scale
-    ((name, error),) = run.error_percent.items()
-    return [
-        {
-            "delivered": run.delivered[name],
-            "error_percent": error,
-            "field_error": run.field_error(),
-            "finished": run.finished,
-        }
-    ]
+# ------------------------------------------------------------------ held-out prediction
 
-
-# ``error_percent`` is signed; ``field_error`` is the relative L2 error over the fine grid.
-DELIVERED = Readout("delivered", 1, _read_delivered)
-
-
-# The pilot has one case a problem, all at this dataset.
+# The pilot has one case per problem, all at this dataset.
 PILOT_DATASET = 9
 
 
@@ -196,7 +161,7 @@ def held_out(fold: Dataset) -> Dataset:
     )
 
 
-def _read_prediction(run: Run, scale: Scale) -> list[dict[str, Any]]:
+def _prediction(run: Run, scale: Scale) -> list[dict[str, Any]]:
     del scale
     other = held_out(run.dataset)
     error = run.field(other.coordinates) - other.values
@@ -204,8 +169,10 @@ def _read_prediction(run: Run, scale: Scale) -> list[dict[str, Any]]:
 
 
 # ``held_out_mse`` is the mean squared difference of field and noisy values.
-PREDICTION = Readout("prediction", 1, _read_prediction)
+PREDICTION = Readout("prediction", 1, _prediction)
 
+
+# ------------------------------------------------------------------ score and frozen scan
 
 STEP = 1e-3
 CANDIDATES = 81
@@ -218,7 +185,7 @@ OWN = "own"
 
 
 def in_published_box(run: Run) -> FrozenResidual:
-    """Return the frozen field with the problem's own bounds, centred on the truth."""
+    """Return the frozen field with the problem's own bounds, centered on the truth."""
     return replace(run.frozen, parameters=run.problem.parameters)
 
 
@@ -245,10 +212,14 @@ def _profile(run: Run, frozen: FrozenResidual, view: str) -> dict[str, Any]:
         "basin": scan.basin_minimum and _moved(run, scan.basin_minimum),
     }
     for kind, moved in minima.items():
-        step = np.nan if moved is None else float(moved[name])
-        row[f"{kind}_displacement"] = step
-        row[f"{kind}_error_percent"] = 100 * abs(np.expm1(step))
+        row[f"{kind}_displacement"], row[f"{kind}_error_percent"] = _step(moved, name)
     return row
+
+
+def _step(moved: Mapping[str, float] | None, name: str) -> tuple[float, float]:
+    """Return a log displacement and the error in percent; NaN where there is no minimum."""
+    step = np.nan if moved is None else float(moved[name])
+    return step, 100 * abs(np.expm1(step))
 
 
 def _moved(run: Run, values: dict[str, float]) -> dict[str, float]:
@@ -260,13 +231,13 @@ def _moved(run: Run, values: dict[str, float]) -> dict[str, float]:
     }
 
 
-def _three_views(run: Run, scale: Scale) -> list[dict[str, Any]]:
+def _profiles(run: Run, scale: Scale) -> list[dict[str, Any]]:
     del scale
     frozen = in_published_box(run)
     return [_profile(run, frozen, view) for view in VIEWS]
 
 
-def _training_view(run: Run, scale: Scale) -> list[dict[str, Any]]:
+def _endpoints(run: Run, scale: Scale) -> list[dict[str, Any]]:
     del scale
     frozen = in_published_box(run)
     return [_profile(run, frozen, view) for view in (OWN, "pointwise")]
@@ -284,26 +255,26 @@ def _crossings(run: Run, scale: Scale) -> list[dict[str, Any]]:
         for step in STEPS:
             found = score(frozen, view=metric, derivative="difference", step=step)
             for grid, scan in scans.items():
-                moved = scan.grid_displacement
                 rows.append(
                     {
                         "view": view,
                         "step": step,
                         "grid": grid,
                         "delta_percent": found.delta_percent[name],
-                        "grid_error_percent": 100
-                        * abs(np.expm1(np.nan if moved is None else moved[name])),
+                        "grid_error_percent": _step(scan.grid_displacement, name)[1],
                     }
                 )
     return rows
 
 
 # Pointwise, patch and full kernel, whatever the field was trained under.
-PROFILES = Readout("profiles", 1, _three_views)
+PROFILES = Readout("profiles", 1, _profiles)
 # The view of the training with its last weights, and the pointwise one beside it.
-ENDPOINTS = Readout("endpoints", 1, _training_view)
+ENDPOINTS = Readout("endpoints", 1, _endpoints)
 CROSSINGS = Readout("crossings", 1, _crossings)
 
+
+# ------------------------------------------------------------------ modes of the Gaussian kernel
 
 # The published residual has 2,000 points, so that the last band holds all remaining modes.
 BANDS = {"1_64": (1, 64), "65_256": (65, 256), "257_2000": (257, 2000)}
@@ -316,7 +287,7 @@ REMEMBERED = 8
 def kernel_modes(points: FloatArray, rank: int | None = None) -> BoundView:
     """Return the Gaussian kernel at `points` (N, k) as its eigenpairs, all or the leading ones.
 
-    Fields of one problem, dataset and initialisation have the same points, and both readouts
+    Fields of one problem, dataset and initialization have the same points, and both readouts
     of a field do: the decomposition is remembered.
     """
     values, vectors = _pairs(points.tobytes(), points.shape[1])
@@ -333,6 +304,12 @@ def _pairs(points: bytes, axes: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _shares(run: Run, scale: Scale) -> list[dict[str, Any]]:
+    """Return which modes of the kernel see the parameter, as shares of bands of modes.
+
+    *pointwise* is the share of ``j_k^2``, which is the published one; *weighted* that of
+    ``lambda_k j_k^2``, which adds up to H under the kernel. Modes count from 1, largest
+    eigenvalue first.
+    """
     del scale
     frozen = in_published_box(run)
     found = spectrum(frozen, view=kernel_modes(frozen.points), derivative="difference", step=STEP)
@@ -351,10 +328,8 @@ def _cutoffs(run: Run, scale: Scale) -> list[dict[str, Any]]:
     row: dict[str, Any] = {}
     for rank in RANKS:
         scan = frozen_scan(frozen, view=kernel_modes(frozen.points, rank), candidates=CANDIDATES)
-        moved = scan.grid_displacement
-        step = np.nan if moved is None else moved[name]
-        row[f"displacement_{rank}"] = step
-        row[f"error_percent_{rank}"] = 100 * abs(np.expm1(step))
+        step, error = _step(scan.grid_displacement, name)
+        row[f"displacement_{rank}"], row[f"error_percent_{rank}"] = step, error
         row[f"status_{rank}"] = scan.status
     return [row]
 
@@ -363,7 +338,15 @@ SHARES = Readout("bands", 1, _shares)
 CUTOFFS = Readout("cutoffs", 1, _cutoffs)
 
 
-def _read_darcy(run: Run, scale: Scale) -> list[dict[str, Any]]:
+# ------------------------------------------------------------------ two coupled parameters
+
+
+def _darcy(run: Run, scale: Scale) -> list[dict[str, Any]]:
+    """Return the two-parameter score of a Darcy field, and the refined frozen minimum.
+
+    Always under the pointwise view, with exact derivatives. The coordinates of the problem are
+    linear; number 0 is ``lambda_0``, number 1 is ``lambda_1``.
+    """
     frozen = in_published_box(run)
     metric = bound_view(frozen, Pointwise())
     found = score(frozen, view=metric, at="truth", derivative="exact")
@@ -397,7 +380,7 @@ def _read_darcy(run: Run, scale: Scale) -> list[dict[str, Any]]:
     ]
 
 
-def _loss(frozen: FrozenResidual, coordinates: NDArray[np.float64]) -> float:
+def _loss(frozen: FrozenResidual, coordinates: FloatArray) -> float:
     """Return the mean squared residual; infinite where a step leads beyond all numbers."""
     with np.errstate(over="ignore", invalid="ignore"):
         loss = float(np.mean(np.square(frozen.raw(frozen.physical(coordinates)))))
@@ -409,13 +392,20 @@ def _numbered(name: str, values: dict[str, float]) -> dict[str, float]:
 
 
 # ``full``, ``diagonal`` and ``refined`` are displacements from the truth.
-DARCY = Readout("darcy", 1, _read_darcy)
+DARCY = Readout("darcy", 1, _darcy)
 
+
+# ------------------------------------------------------------------ final RBA weights
 
 FOLLOWED = ("residual", "truth_residual", "sensitivity", "score")
 
 
-def _read_replay(run: Run, scale: Scale) -> list[dict[str, Any]]:
+def _replay(run: Run, scale: Scale) -> list[dict[str, Any]]:
+    """Return Spearman correlations of the final weights with four magnitudes at the points.
+
+    They are the residual at the delivered parameter, and at the truth the residual r, the
+    sensitivity J and the pointwise score J r.
+    """
     del scale
     frozen = run.frozen
     # Ranks of the weights w and of the diagonal w^2 / N are the same.
@@ -432,14 +422,24 @@ def _read_replay(run: Run, scale: Scale) -> list[dict[str, Any]]:
 
 
 def effective_support(entries: FloatArray) -> float:
-    """Return ``(sum m)^2 / sum m^2``."""
+    """Return ``(sum m)^2 / sum m^2`` of the diagonal m of a view: N for equal weights."""
     return float(entries.sum() ** 2 / np.sum(entries**2))
 
 
-REPLAY = Readout("replay", 1, _read_replay)
+REPLAY = Readout("replay", 1, _replay)
 
 
-def _read_selected(run: Run, scale: Scale) -> list[dict[str, Any]]:
+# ------------------------------------------------------------------ rank that a selector chose
+
+
+def _selected(run: Run, scale: Scale) -> list[dict[str, Any]]:
+    r"""Return how many modes a selector run kept, and their share of the strength.
+
+    The view of the run is the Gaussian kernel truncated to the rank :math:`R` that was chosen when
+    the parameters began to move. The retained share,
+    :math:`\sum_{k \le R} \lambda_k j_k^2 / \sum_k \lambda_k j_k^2`, is that of the final field:
+    it may be below the share that the rule asked for when it chose.
+    """
     del scale
     frozen = run.frozen  # its bounds hold the delivered parameter, wherever that is
     own, full = bound_view(frozen, run.view), bound_view(frozen, Gaussian())
@@ -453,4 +453,4 @@ def _read_selected(run: Run, scale: Scale) -> list[dict[str, Any]]:
     return [row]
 
 
-SELECTED = Readout("selected", 1, _read_selected)
+SELECTED = Readout("selected", 1, _selected)

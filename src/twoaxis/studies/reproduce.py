@@ -26,12 +26,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.files import ensure_directory, write_whole
 from twoaxis.progress import Bars, progress_bars
 from twoaxis.studies import figures, page
 from twoaxis.studies.block import Block, Need
-from twoaxis.studies.library import Library, of_initialisation
+from twoaxis.studies.library import Library, of_initialization
 from twoaxis.studies.record import (
     Record,
     figures_frame,
@@ -44,7 +45,6 @@ from twoaxis.studies.registry import BLOCKS, get_block
 from twoaxis.studies.scale import SCALES, Scale
 from twoaxis.training.backends import Device, find_gpu
 from twoaxis.version import __version__
-from twoaxis.views.checks import is_whole
 
 PACKAGES = ("jax", "numpy", "scipy", "optax")
 
@@ -73,7 +73,7 @@ def reproduce(
     blocks: str | Iterable[str] | None = None,
     *,
     scale: str = "full",
-    initialisations: int = 1,
+    initializations: int = 1,
     device: Device = "auto",
     out: str | Path | None = None,
     progress: bool = True,
@@ -88,7 +88,7 @@ def reproduce(
     scale : {"full", "smoke"}
         ``"smoke"`` runs every part with a few steps on a few points: it proves that the parts
         work and nothing else, so nothing is judged.
-    initialisations : int
+    initializations : int
         How often every field is trained, from other networks and residual sites. Figures of
         the first are shown; the others say how far they depend on that draw.
     device : {"auto", "cpu", "gpu"}
@@ -107,9 +107,9 @@ def reproduce(
     chosen = _chosen(blocks)
     if scale not in SCALES:
         raise InputError(f"a scale among {', '.join(SCALES)}", repr(scale), "choose one of them")
-    if not is_whole(initialisations) or initialisations < 1:
+    if not is_integer(initializations) or initializations < 1:
         raise InputError(
-            "at least one initialisation", f"initialisations={initialisations!r}", "pass 10"
+            "at least one initialization", f"initializations={initializations!r}", "pass 10"
         )
     sizes = SCALES[scale]
     directory = ensure_directory(default_directory(scale) if out is None else out)
@@ -123,7 +123,7 @@ def reproduce(
         for block in chosen:
             began = time.monotonic()
             advance(0, block.title)
-            record = _reproduce(block, library, directory, int(initialisations), command, bars)
+            record = _reproduce(block, library, directory, int(initializations), command, bars)
             seconds[block.name] = time.monotonic() - began
             done.append(record)
             advance(1)
@@ -176,7 +176,7 @@ def _reproduce(
     block: Block,
     library: Library,
     directory: Path,
-    initialisations: int,
+    initializations: int,
     command: str,
     bars: Bars,
 ) -> Record:
@@ -185,12 +185,12 @@ def _reproduce(
     calls = load_record(path)["calls"] if path.exists() else []
     trained, began = library.trained, time.monotonic()
     needs = [] if block.needs is None else block.needs(library.scale)
-    repeats = range(initialisations if block.neural else 1)
+    repeats = range(initializations if block.neural else 1)
     rows = library.rows([_repeated(block, need, repeats) for need in needs])
     with bars.bar(f"{block.title}, statistics", len(repeats)) as advance:
         measured = []
         for number in repeats:
-            measured.append(block.measure(of_initialisation(rows, number), library.scale))
+            measured.append(block.measure(of_initialization(rows, number), library.scale))
             advance(1)
     if library.trained > trained or not calls:
         calls = [
@@ -199,7 +199,7 @@ def _reproduce(
                 "command": command,
                 "device": _device(library.device),
                 "versions": _versions(),
-                "initialisations": initialisations,
+                "initializations": initializations,
                 "trained": library.trained - trained,
                 "seconds": round(time.monotonic() - began, 2),
             },

@@ -1,7 +1,7 @@
 r"""How agreement is judged: a rule that was written down before any field was trained.
 
 *exact*
-    Ours, from initialisation 0, is the same to the printed digits.
+    Ours, from initialization 0, is the same to the printed digits.
 *agrees*
     It is not, but the published value, or its interval, overlaps our 95% interval.
 *differs*
@@ -10,18 +10,16 @@ r"""How agreement is judged: a rule that was written down before any field was t
 Our interval is, in this order:
 
 1. the percentile interval of the cluster bootstrap with the published unit, where there is one.
-   Over several initialisations their draws are pooled, so that it covers both the sampling of
-   clusters and that of initialisations;
-2. the 95% prediction interval for one more initialisation,
+   Over several initializations their draws are pooled, so that it covers both the sampling of
+   clusters and that of initializations;
+2. the 95% prediction interval for one more initialization,
    :math:`\bar x \pm t_{n-1} s \sqrt{1 + 1/n}`, cut off where the figure cannot go, from
-   :data:`ENOUGH` initialisations upwards: a published single run is one more draw;
+   :data:`ENOUGH` initializations upwards: a published single run is one more draw;
 3. none. A figure inside a printed interval or range then agrees. Of the others, one that does
    not depend on chance is *exact* or *differs*, and one that does is not judged.
 
 A figure that the paper states as a bound (*below* .00234) is met or not: *agrees* or *differs*,
 unless it is the same to the printed digits.
-
-How well one reading of a field agrees with another: what several blocks report alike.
 """
 
 from __future__ import annotations
@@ -31,16 +29,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from twoaxis.statistics import weighted_mean, weighted_pearson
-from twoaxis.studies.block import Figure, Resampling
 from twoaxis.studies.published import Published
+from twoaxis.studies.resampling import Figure
 
 LEVEL = 0.95
-# Initialisations from which their spread makes an interval.
+# Initializations from which their spread makes an interval.
 ENOUGH = 5
 
 
@@ -61,14 +57,14 @@ class Outcome:
     ----------
     published : Published
     values : array, shape (n,)
-        Ours, for every initialisation; the first is the one that is shown.
+        Ours, for every initialization; the first is the one that is shown.
     interval : tuple of float, optional
         Our 95% interval.
     source : str
         What the interval is.
     verdict : Verdict
     percentile : float, optional
-        Where the published value stands among our initialisations, from 0 to 100; one that is
+        Where the published value stands among our initializations, from 0 to 100; one that is
         the same to the printed digits counts half.
     """
 
@@ -81,7 +77,7 @@ class Outcome:
 
     @property
     def ours(self) -> float:
-        """The figure of initialisation 0."""
+        """The figure of initialization 0."""
         return float(self.values[0])
 
     @property
@@ -99,11 +95,11 @@ def judge(
     ----------
     published : Published
     figures : sequence of Figure
-        Ours, one for each initialisation.
+        Ours, one for each initialization.
     judged : bool
         False at a scale that proves nothing.
     chance : bool
-        Whether the figure depends on noise or initialisation at all.
+        Whether the figure depends on noise or initialization at all.
     """
     values = np.array([figure.value for figure in figures])
     interval, source = _interval(published, figures, values)
@@ -123,13 +119,13 @@ def _interval(
     draws = [figure.draws for figure in figures if figure.draws is not None]
     if draws and len(draws) == len(figures):
         low, high = np.quantile(np.concatenate(draws), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        several = f" over {len(draws)} initialisations" if len(draws) > 1 else ""
+        several = f" over {len(draws)} initializations" if len(draws) > 1 else ""
         return (float(low), float(high)), f"cluster bootstrap{several}"
     if len(values) >= ENOUGH and np.isfinite(values).all():
         n = len(values)
         reach = student.ppf((1 + LEVEL) / 2, n - 1) * values.std(ddof=1) * np.sqrt(1 + 1 / n)
         low, high = np.clip([values.mean() - reach, values.mean() + reach], *published.limits)
-        return (float(low), float(high)), f"one more initialisation, from {n}"
+        return (float(low), float(high)), f"one more initialization, from {n}"
     return None, ""
 
 
@@ -148,48 +144,3 @@ def _verdict(
         inside = low < high and low <= ours <= high
         return Verdict.AGREES if inside else (Verdict.OPEN if chance else Verdict.DIFFERS)
     return Verdict.AGREES if interval[0] <= high and low <= interval[1] else Verdict.DIFFERS
-
-
-FloatArray = NDArray[np.float64]
-
-
-def correlation(sample: Resampling, x: ArrayLike, y: ArrayLike) -> Figure:
-    """Return the Pearson correlation with its bootstrap."""
-    first, second = np.asarray(x, float), np.asarray(y, float)
-    return sample.figure(lambda weights: weighted_pearson(first, second, weights))
-
-
-def correlation_within(sample: Resampling, x: ArrayLike, y: ArrayLike, groups: ArrayLike) -> Figure:
-    """Return the correlation after each group's mean was subtracted; means stay those of all."""
-    return correlation(sample, centred(x, groups), centred(y, groups))
-
-
-def centred(values: ArrayLike, groups: ArrayLike) -> FloatArray:
-    """Return values minus the mean of their group."""
-    series = pd.Series(np.asarray(values, float))
-    return (series - series.groupby(np.asarray(groups)).transform("mean")).to_numpy()
-
-
-def mean(sample: Resampling, values: ArrayLike) -> Figure:
-    """Return the mean with its bootstrap."""
-    array = np.asarray(values, float)
-    return sample.figure(lambda weights: weighted_mean(array, weights))
-
-
-def mean_difference(sample: Resampling, x: ArrayLike, y: ArrayLike) -> Figure:
-    """Return the mean absolute difference, in the units of both."""
-    return mean(sample, np.abs(np.asarray(x, float) - np.asarray(y, float)))
-
-
-def count(sample: Resampling, true: ArrayLike) -> Figure:
-    """Return how many are true; under resampling, the share times the number."""
-    array = np.asarray(true, float)
-    figure = mean(sample, array)
-    draws = None if figure.draws is None else figure.draws * len(array)
-    return Figure(float(array.sum()), draws)
-
-
-def same_direction(x: ArrayLike, y: ArrayLike) -> NDArray[np.bool_]:
-    """Tell where two displacements have one sign; exactly zero counts as no direction."""
-    agree: NDArray[np.bool_] = np.asarray(x, float) * np.asarray(y, float) > 0
-    return agree

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.problems import Problem
 from twoaxis.problems.ansatz import compose
-from twoaxis.views.checks import is_whole
 
 FloatArray = NDArray[np.float64]
 Layers = Sequence[tuple[Any, Any]]
@@ -60,7 +60,7 @@ class Network:
     def __post_init__(self) -> None:
         for name in ("width", "depth"):
             value = getattr(self, name)
-            if not (is_whole(value) and 1 <= value <= MOST_UNITS):
+            if not (is_integer(value) and 1 <= value <= MOST_UNITS):
                 raise InputError(
                     f"an integer from 1 to {MOST_UNITS} as {name}",
                     f"{name}={value!r}",

@@ -23,8 +23,8 @@ from typing import Any, Protocol, final
 import jax
 import jax.numpy as jnp
 
+from twoaxis.arrays import is_real
 from twoaxis.errors import InputError
-from twoaxis.views.checks import is_real
 
 Gradient = Any  # a pytree of arrays
 

@@ -15,13 +15,13 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from twoaxis.arrays import is_integer, is_real
 from twoaxis.errors import InputError
 from twoaxis.observations import Dataset, published_dataset
 from twoaxis.problems import EvolutionProblem, Problem, get_problem
 from twoaxis.training.methods import Method, get_method
 from twoaxis.training.methods.method import StoredMethod
 from twoaxis.training.network import Network, derivative_orders
-from twoaxis.views.checks import is_real, is_whole
 
 Conditions = Literal["soft", "exact"]
 Precision = Literal["float32", "float64"]
@@ -281,7 +281,7 @@ def _safe(text: str) -> str:
 
 
 def _check_count(name: str, value: Any, least: int) -> None:
-    if not (is_whole(value) and least <= value < 2**31):
+    if not (is_integer(value) and least <= value < 2**31):
         raise InputError(
             f"an integer of at least {least} as {name}", f"{name}={value!r}", f"change {name}"
         )
@@ -366,7 +366,7 @@ def chosen_datasets(problem: Problem, datasets: Any) -> list[Dataset]:
 
 
 def _checked_dataset(problem: Problem, dataset: Any) -> Dataset:
-    if is_whole(dataset):
+    if is_integer(dataset):
         return published_dataset(problem, int(dataset))
     if not isinstance(dataset, Dataset):
         raise InputError(
@@ -442,7 +442,7 @@ def chosen_seeds(seeds: Any) -> list[int]:
 
 def snapshot_steps(snapshots: Any, steps: int) -> tuple[int, ...]:
     """Return after which steps the field is kept."""
-    if is_whole(snapshots):
+    if is_integer(snapshots):
         if 0 <= snapshots <= steps:
             found = np.linspace(0, steps, int(snapshots) + 1)[1:]
             return tuple(sorted({round(float(step)) for step in found}))

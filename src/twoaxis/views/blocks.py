@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import block_diag
 
+from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
-from twoaxis.views.checks import FloatArray, checked_weights
-from twoaxis.views.view import BoundView, View
+from twoaxis.views.view import BoundView, View, checked_weights
 
 
 @final

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cholesky, eigvalsh
 
+from twoaxis.arrays import FloatArray, checked_points
 from twoaxis.errors import InputError
-from twoaxis.views.checks import FloatArray, checked_columns, checked_points
-from twoaxis.views.view import BoundView, View, dense_pairs
+from twoaxis.views.view import BoundView, View, checked_columns, dense_pairs
 
 # Relative to the largest entry: mirror images that differ by more were not meant as equal.
 SYMMETRY_TOLERANCE = 1e-10
@@ -125,7 +125,7 @@ def _checked_matrix(matrix: ArrayLike) -> FloatArray:
         raise InputError(
             "a matrix that is not zero",
             "zeros only",
-            "a view that sees no residual says nothing: pass the M of your loss",
+            "pass the M of your loss; under a zero matrix no residual counts",
         )
     _check_semidefinite(array)
     return (array + array.T) / 2

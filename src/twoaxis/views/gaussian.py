@@ -1,10 +1,9 @@
-"""The Gaussian view: residuals count together with their neighbours.
+"""The Gaussian view: residuals count together with their neighbors.
 
 Where the patch view averages over fixed cells, this one averages over a Gaussian around
 every point. All scales stay visible, finer ones ever less, and no residual is lost between
-cell walls. Its rank-truncated form keeps only the smoothest directions.
-
-An operator given by a few of its eigenpairs.
+cell walls. Its rank-truncated form, an operator given by a few eigenpairs, keeps only the
+smoothest directions.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from twoaxis.arrays import FloatArray, checked_points, is_integer, is_real
 from twoaxis.errors import InputError
-from twoaxis.views.checks import FloatArray, checked_points, is_real, is_whole
 from twoaxis.views.kernel import Kernel, gaussian_kernel
 from twoaxis.views.view import DENSE_LIMIT, BoundView, View, dense_pairs, unit_coordinates
 
@@ -133,9 +132,9 @@ class Gaussian(View):
                 "leave it out for 1 / (8 sqrt 6); the limit at zero is Pointwise(), that at "
                 "infinity Patch(cells=1)",
             )
-        if self.rank is not None and not (is_whole(self.rank) and self.rank >= 1):
+        if self.rank is not None and not (is_integer(self.rank) and self.rank >= 1):
             raise InputError(
-                "a whole number of at least 1 as rank, or none",
+                "rank as an integer of at least 1, or None",
                 f"rank={self.rank!r}",
                 "pass rank=64, or leave it out for full rank",
             )

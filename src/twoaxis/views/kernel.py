@@ -1,44 +1,31 @@
-r"""What the Gaussian view asks of a kernel matrix that is never formed.
+r"""The Gaussian kernel matrix, which is never formed: through a grid, or by all pairs.
 
-Grid or all pairs: whichever is faster in linear memory.
+`gaussian_kernel` takes whichever is faster in linear memory. `PairKernel` evaluates all pairs of
+points, a slab of rows at a time: quadratic in time and linear in memory, for many coordinates
+or a bandwidth far below the spacing of the points. `GridKernel` is linear in both.
 
-The kernel through a uniform grid, ``K = c Phi Phi^T``: linear time and memory.
-
-See `layout` for the identity and its accuracy. A quadratic form needs one pass over the
-points, ``a^T K b = c (Phi^T a) . (Phi^T b)``, and cannot be negative for ``a = b``. The
-eigenvalues of ``K`` are those of ``c Phi^T Phi``, a matrix over the grid, which is a product
-of Gaussians again and takes one more pass, whatever N is:
-
-.. math:: (\Phi^\top \Phi)_{g g'} = e^{-|g-g'|^2 / 2\sigma^2}\,
-          \sum_n e^{-2 |x_n - (g+g')/2|^2 / \sigma^2} .
-
-Where the grid of Gaussians lies, and what it costs.
-
-The Gaussian kernel is an integral of products of narrower Gaussians,
+The grid rests on an identity: the kernel is an integral of products of narrower Gaussians,
 
 .. math:: e^{-(x-y)^2 / 2\sigma^2} = \frac{1}{\sigma} \sqrt{\frac{2}{\pi}}
           \int e^{-(x-g)^2/\sigma^2}\, e^{-(y-g)^2/\sigma^2}\, dg ,
 
 and the integrand is itself a Gaussian in ``g`` with standard deviation ``sigma / 2``. The
 trapezoidal rule with spacing ``h`` on such a function errs by ``2 exp(-pi^2 sigma^2 / 2 h^2)``
-of the integral, which ``h = 0.375 sigma`` makes 1e-15. So with ``m`` grid points an axis
+of the integral, which ``h = 0.375 sigma`` makes 1e-15. So with ``m`` grid points per axis
 the kernel matrix is a product, ``K = c Phi Phi^T`` with ``Phi[n, g] = exp(-|x_n - g|^2 /
-sigma^2)``: separable over the axes, all terms positive, semidefinite by construction.
+sigma^2)``: separable over the axes, all terms positive, semidefinite by construction. The grid
+extends 4.2 sigma beyond the points, where the integrand has fallen to ``exp(-2 * 4.2^2)``, below
+1e-15; and a point touches the grid only within 5.9 sigma, where ``exp(-5.9^2)`` is below 1e-15
+too. With rounding, an entry of K is accurate to 1e-14.
 
-The grid reaches 4.2 sigma beyond the points, where the integrand has fallen to
-``exp(-2 * 4.2^2)``, below 1e-15; and a point touches the grid only within 5.9 sigma, where
-``exp(-5.9^2)`` is below 1e-15 too. With rounding, an entry of K is good to 1e-14.
+``Phi`` factors over the axes: for the points of one box the sum over grid or points is a
+product of small dense matrices, and no more than one such piece of Phi exists at a time. A
+quadratic form needs one pass over the points, ``a^T K b = c (Phi^T a) . (Phi^T b)``, and cannot
+be negative for ``a = b``. The eigenvalues of ``K`` are those of ``c Phi^T Phi``, a matrix over
+the grid, which is a product of Gaussians again and takes one more pass, whatever N is:
 
-The kernel by all pairs of points, a slab of rows at a time.
-
-Quadratic in time and linear in memory: the way out where a grid would be larger than the
-work it saves, with many coordinates or a bandwidth far below the spacing of the points.
-
-Gaussians on a uniform grid, seen from scattered points: ``Phi`` and its transpose.
-
-``Phi[n, g] = exp(-|x_n - g|^2 / width^2)`` factors over the axes. For the points of one box
-the sum over grid or points is then a product of small dense matrices, which is what a
-computer does fastest, and no more than one such piece of Phi exists at a time.
+.. math:: (\Phi^\top \Phi)_{g g'} = e^{-|g-g'|^2 / 2\sigma^2}\,
+          \sum_n e^{-2 |x_n - (g+g')/2|^2 / \sigma^2} .
 """
 
 from __future__ import annotations
@@ -55,7 +42,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.spatial.distance import cdist
 
-from twoaxis.views.checks import FloatArray
+from twoaxis.arrays import FloatArray
 from twoaxis.views.view import Apply, dense_pairs, iterative_pairs, occupied_cells, oriented
 
 
@@ -128,7 +115,7 @@ class Layout:
     bandwidth : float
         Standard deviation sigma of the kernel, in unit coordinates.
     spacing : float
-        Distance between neighbours in the grid.
+        Distance between neighbors in the grid.
     origin : float
         Position of the first grid point along every axis.
     counts : tuple of int
@@ -254,7 +241,7 @@ PIECE_POINTS = 4096
 
 @dataclass(frozen=True)
 class BoxedPoints:
-    """Points sorted by box, and the runs of neighbours that are handled together.
+    """Points sorted by box, and the runs of neighbors that are handled together.
 
     Attributes
     ----------

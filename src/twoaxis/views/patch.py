@@ -13,8 +13,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.arrays import FloatArray, checked_points, is_integer
 from twoaxis.errors import InputError
-from twoaxis.views.checks import FloatArray, checked_points, is_whole
 from twoaxis.views.view import BoundView, View, occupied_cells, unit_coordinates
 
 # Far above any use; below it, cell numbers stay exact as floats and as integers.
@@ -49,9 +49,9 @@ class Patch(View):
 
     def __post_init__(self) -> None:
         each: tuple[Any, ...] = tuple(np.atleast_1d(np.asarray(self.cells, dtype=object)))
-        if not each or not all(is_whole(n) and 1 <= n <= MOST_CELLS for n in each):
+        if not each or not all(is_integer(n) and 1 <= n <= MOST_CELLS for n in each):
             raise InputError(
-                "cells as a whole number of at least 1, or a tuple of one for each axis",
+                "cells as an integer of at least 1, or a tuple of one for each axis",
                 f"cells={self.cells!r}",
                 "pass cells=8, or cells=(8, 4) for points with two coordinates",
             )
@@ -75,14 +75,14 @@ class Patch(View):
         """Return a few words that name the view in a table or a message."""
         if isinstance(self.cells, tuple):
             return f"patch, {' x '.join(map(str, self.cells))} cells"
-        return f"patch, {self.cells} cells an axis"
+        return f"patch, {self.cells} cells per axis"
 
 
 @final
 class _BoundPatch(BoundView):
     """``A^T A / K`` through the cell of each point; linear in N in time and memory.
 
-    The eigenvectors are the normalised indicators of the cells, with ``1 / (K n_k)`` for a
+    The eigenvectors are the normalized indicators of the cells, with ``1 / (K n_k)`` for a
     cell of ``n_k`` points: the emptiest cells lead.
     """
 

@@ -1,4 +1,4 @@
-"""The pointwise view: the mean of squares that an ordinary PINN minimises."""
+"""The pointwise view: the mean of squares that an ordinary PINN minimizes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from twoaxis.views.checks import checked_points
+from twoaxis.arrays import checked_points
 from twoaxis.views.view import BoundDiagonal, BoundView, View
 
 

@@ -1,15 +1,13 @@
-"""What every view is: a description without points, and an operator once it has them.
+"""The interface of views, and what several of them share.
 
+A view is a description without points; bound to points it is an operator on residual vectors.
 The operator is an object in the manner of a linear-operator library: it *acts* on residual
 vectors and can be asked for its matrix, its diagonal or its eigenpairs, but it is not a
-matrix. Checks of the input live here, once; a concrete view supplies the mathematics in
-the methods that begin with an underscore and overrides nothing else.
+matrix. Input is checked here, once; a concrete view supplies the mathematics in the methods
+that begin with an underscore and overrides nothing else.
 
-A diagonal operator: every residual point counts by itself.
-
-Leading eigenpairs, from a matrix or from its action alone.
-
-Coordinates that views share: the unit box, and the cells that divide it.
+Below the interface are a diagonal operator, leading eigenpairs (of a matrix, or of an operator
+by its action alone), and the cells that divide the bounding box of the points.
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from twoaxis.arrays import FloatArray, check_finite, is_integer, real_array
 from twoaxis.errors import InputError
-from twoaxis.views.checks import FloatArray, checked_columns, is_whole
 
 # Above this size a dense matrix (3.2 GB at the limit) is refused unless it is forced.
 DENSE_LIMIT = 20_000
@@ -133,9 +131,9 @@ class BoundView(ABC):
             Orthonormal columns. ``m <= min(count, rank)``: the eigenvalues that are not
             listed are zero, for the Gaussian view at large N to 13 digits of the largest.
         """
-        if count is not None and (not is_whole(count) or count < 1):
+        if count is not None and (not is_integer(count) or count < 1):
             raise InputError(
-                "a whole number of at least 1 as count", f"count={count!r}", "pass count=64"
+                "count as an integer of at least 1", f"count={count!r}", "pass count=64"
             )
         wanted = self.rank if count is None else min(int(count), self.rank)
         if self.size * wanted > DENSE_LIMIT**2:
@@ -162,6 +160,45 @@ class BoundView(ABC):
     @abstractmethod
     def _eigenpairs(self, count: int) -> tuple[FloatArray, FloatArray]:
         """Return `count` leading pairs, ``1 <= count <= rank``."""
+
+
+def checked_columns(name: str, vectors: ArrayLike, size: int) -> tuple[FloatArray, tuple[int, ...]]:
+    """Return `vectors` as finite columns (size, d), and the shape that follows their length."""
+    array = real_array(name, vectors)
+    if array.ndim not in (1, 2) or len(array) != size:
+        raise InputError(
+            f"{name} of shape ({size},) or ({size}, d), one entry for each residual point",
+            f"shape {array.shape}",
+            "evaluate the residual at the points that the view was bound to",
+        )
+    check_finite(name, array)
+    return (array if array.ndim == 2 else array[:, None]), array.shape[1:]
+
+
+def checked_weights(name: str, weights: ArrayLike) -> FloatArray:
+    """Return `weights` as a vector of finite, non-negative floats that are not all zero."""
+    array = real_array(name, weights)
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(
+            f"{name} of shape (n,) with n at least 1",
+            f"shape {array.shape}",
+            f"flatten {name} to one number per residual value",
+        )
+    check_finite(name, array)
+    if array.min() < 0:
+        raise InputError(
+            f"{name} that are not negative",
+            f"{int((array < 0).sum())} negative of {array.size}, the smallest {array.min():g}",
+            "pass the factors that multiply r squared; they are squares where the method "
+            "multiplies r",
+        )
+    if array.max() == 0:
+        raise InputError(
+            f"at least one positive value among {name}",
+            f"{array.size} zeros",
+            "pass the weights that training ended with; without weight no residual counts",
+        )
+    return array
 
 
 @final

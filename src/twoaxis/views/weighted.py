@@ -12,9 +12,9 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from twoaxis.arrays import checked_points
 from twoaxis.errors import InputError
-from twoaxis.views.checks import checked_points, checked_weights
-from twoaxis.views.view import BoundDiagonal, BoundView, View
+from twoaxis.views.view import BoundDiagonal, BoundView, View, checked_weights
 
 
 @final

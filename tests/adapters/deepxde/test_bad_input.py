@@ -42,7 +42,7 @@ def decay(problems, equation=None, conditions=(), steps=2, **options):
 
 @pytest.mark.parametrize("thing", [None, 3.0, torch.nn.Linear(1, 1), "model.pt"])
 def test_foreign_object(thing):
-    with pytest.raises(ta.InputError, match=r"expected a deepxde\.Model; got"):
+    with pytest.raises(ta.InputError, match=r"expected a deepxde\.Model, got"):
         from_deepxde(thing, {"k": K})
 
 
@@ -72,7 +72,7 @@ def test_not_compiled():
 def test_compiled_a_second_time_without_its_unknowns(problems):
     model, k = decay(problems)
     model.compile("adam", lr=1e-3, verbose=0)
-    with pytest.raises(ta.InputError, match="a second one without them forgets them"):
+    with pytest.raises(ta.InputError, match="a later call without them drops them"):
         from_deepxde(model, {"k": (k, K)})
 
 
@@ -93,7 +93,8 @@ def test_saved_model_does_not_contain_the_unknown(problems, tmp_path):
     assert "k" in raised.value.expected
     about = ta.Parameter(truth=1.0, bounds=(0.1, 10), delivered=delivered)
     frozen = from_deepxde(restored, {"k": (fresh, about)})
-    assert f"audited as delivered={delivered:g}, which was given" in frozen.notes[1]
+    assert frozen.notes[1].code == "delivered.given"
+    assert frozen.notes[1].numbers == {"given": delivered, "held": 2.0}
     wanted = from_deepxde(model, {"k": (k, K)})
     np.testing.assert_array_equal(frozen.residual(k=delivered), wanted.residual(k=delivered))
 
@@ -128,7 +129,7 @@ def test_variables_that_do_not_match(lorenz_model, burgers_model):
         (pairs, {"unknowns": variables}, "one in parameters and one in unknowns"),
         (pairs, {"held": variables["beta"]}, "the same one for beta and held"),
         (pairs, {"held": [variables["beta"]]}, "the same one for beta and held"),
-        (pairs, {"precision": "double"}, 'precision "model" or "float64"'),
+        (pairs, {"precision": "double"}, 'precision "float64" or "model"'),
         (pairs, {"points": np.zeros((4, 2))}, r"points of shape \(N, 1\)"),
     ]
     for parameters, options, message in cases:
@@ -158,7 +159,7 @@ def test_variable_of_several_numbers(problems):
     k = dde.Variable([1.0, 2.0])
     data = dde.data.PDE(TIME, lambda _, u: (k * u).sum(1, keepdim=True), [], num_domain=5)
     model = problems.trained(data, net(), k, 2)
-    with pytest.raises(ta.InputError, match="one finite number in the variable of k"):
+    with pytest.raises(ta.InputError, match="one number stored for k"):
         from_deepxde(model, {"k": (k, K)})
 
 
@@ -193,9 +194,9 @@ def test_transforms_that_cannot_be(darcy_model):
     model = darcy_model.model
     about = {"k": ta.Parameter(truth=1.0, bounds=(0.01, 5.0))}
     cases = [
-        (lambda raw: 1 + torch.tanh(raw), "k=5; from the stored"),
-        (lambda raw: float(raw.detach()), "takes and returns arrays of the backend"),
-        ((torch.exp, torch.sqrt), "an inverse of the transform of k"),
+        (lambda raw: 1 + torch.tanh(raw), "k=5; the search from the stored"),
+        (lambda raw: float(raw.detach()), "takes and returns arrays of the library"),
+        ((torch.exp, torch.sqrt), "second function inverts its first"),
     ]
     for transform, message in cases:
         with pytest.raises(ta.InputError, match=message):
@@ -207,8 +208,7 @@ def test_residual_that_does_not_see_the_parameter(problems):
     frozen = from_deepxde(model, {"k": (k, K)})
     np.testing.assert_array_equal(frozen.jacobian(k=1.0), 0)
     assert ta.score(frozen).H == 0
-    said = str(ta.audit(frozen, tolerance=ta.Tolerance(material=5, resolution=5, preference=5)))
-    assert "H = 0: the residual does not see k" in said
+    assert [note.code for note in frozen.notes] == ["precision.copy", "parameter.unseen"]
 
 
 @pytest.mark.parametrize("read", [lambda k: k.item(), lambda k: k.detach()])
@@ -222,10 +222,9 @@ def test_unknown_in_a_condition_is_noted(problems):
     model, k = decay(problems, conditions=[start, flux])
     assert model.data.num_bcs == [1, 1]
     frozen = from_deepxde(model, {"k": (k, K)}, precision="float64")
-    assert frozen.notes[1:] == (
-        "k also enters condition 2 (OperatorBC) of the training; the residual of the equations "
-        "does not see that part of the evidence",
-    )
+    (note,) = frozen.notes[1:]
+    assert note.code == "condition.has_parameter"
+    assert "k also enters condition 2 (OperatorBC)" in note.text
     plain, k = decay(problems, conditions=[start])
     assert from_deepxde(plain, {"k": (k, K)}, precision="float64").notes[1:] == ()
 
@@ -264,16 +263,16 @@ def test_equation_without_a_part_in_the_loss(problems):
 
 def test_residual_that_mixes_every_point_with_every_other(problems):
     model, k = decay(problems, lambda k: lambda t, u: dde.grad.jacobian(u, t) + k * u[:, 0])
-    with pytest.raises(ta.InputError, match="every point combined with every other"):
+    with pytest.raises(ta.InputError, match="by broadcasting"):
         from_deepxde(model, {"k": (k, K)})
 
 
 def test_equation_that_computes_in_single_precision_alone(problems):
     mix = torch.nn.Linear(1, 1).requires_grad_(False)
     model, k = decay(problems, lambda k: lambda t, u: dde.grad.jacobian(u, t) + k * mix(u))
-    assert from_deepxde(model, {"k": (k, K)}).residual(k=1.0).shape == (12,)
+    assert from_deepxde(model, {"k": (k, K)}, precision="model").residual(k=1.0).shape == (12,)
     with pytest.raises(ta.InputError, match=r'in float64, got RuntimeError.*precision="model"'):
-        from_deepxde(model, {"k": (k, K)}, precision="float64")
+        from_deepxde(model, {"k": (k, K)})
 
 
 def test_data_of_other_classes():
@@ -287,7 +286,7 @@ def test_data_of_other_classes():
     for data in (function, ide):
         model = dde.Model(data, net())
         model.compile("adam", lr=1e-3, external_trainable_variables=[k], verbose=0)
-        with pytest.raises(ta.InputError, match=f"got {type(data).__name__}, whose loss"):
+        with pytest.raises(ta.InputError, match=f"got {type(data).__name__}, which computes"):
             from_deepxde(model, {"k": (k, K)})
     seen = dde.icbc.PointSetBC(np.zeros((1, 1)), np.ones((1, 1)))
     for data, message in (

@@ -215,7 +215,7 @@ def test_parameter_alone_pair_and_variable_alone_agree(burgers_model):
     for other in frozen[1:]:
         np.testing.assert_array_equal(other.residual(nu=0.02), frozen[0].residual(nu=0.02))
     assert frozen[3].parameters["nu"].bounds == (nu.item() / 10, nu.item() * 10)
-    assert "no bounds were given for nu" in frozen[3].notes[1]
+    assert frozen[3].notes[1].code == "parameter.assumed_bounds"
 
 
 def test_unknowns_are_found_by_identity_not_by_order(lorenz_model):
@@ -328,9 +328,10 @@ def test_model_in_double_precision(problems):
 
 
 def test_precision_is_noted(burgers_model):
-    assert "evaluated in float32" in from_deepxde(burgers_model.model, {"nu": NU}).notes[0]
-    (note,) = from_deepxde(burgers_model.model, {"nu": NU}, precision="float64").notes
-    assert note == "a copy in double precision of a float32 model is evaluated"
+    (note,) = from_deepxde(burgers_model.model, {"nu": NU}, precision="model").notes
+    assert note.code == "precision.model"
+    (note,) = from_deepxde(burgers_model.model, {"nu": NU}).notes
+    assert note.code == "precision.copy"
 
 
 def test_scan_and_audit_run_on_it(burgers_model, tmp_path):

@@ -1,8 +1,7 @@
-"""From a trained DeepXDE model to its frozen residual.
+"""DeepXDE: from a trained model to its frozen residual.
 
-The equations of a frozen DeepXDE model as functions of its physical parameters.
-
-What a compiled DeepXDE model tells of its training: points, equations, losses and weights.
+The residual is the user's own PDE, evaluated with a copy of the network at the points of the
+training. The training itself (points, losses, weights) is read from the compiled model.
 """
 
 from __future__ import annotations
@@ -11,252 +10,47 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, final
+from typing import Any
 
 import numpy as np
 
-from twoaxis.adapters.building import as_numpy, as_points, foreign, some_values, training_view
-from twoaxis.adapters.deepxde.backend import Backend, FloatArray
+from twoaxis.adapters.deepxde.backend import Backend
 from twoaxis.adapters.deepxde.jax_backend import JaxBackend
 from twoaxis.adapters.deepxde.pytorch_backend import PyTorchBackend
-from twoaxis.adapters.deepxde.unknowns import Unknown, delivered, named_unknowns
+from twoaxis.adapters.deepxde.variables import delivered, named_unknowns
+from twoaxis.adapters.foreign import (
+    FloatArray,
+    Precision,
+    as_numpy,
+    as_points,
+    check_precision,
+    foreign,
+    precision_notes,
+    space_axes,
+    typical_values,
+)
+from twoaxis.adapters.training_view import check_view, training_view
+from twoaxis.adapters.unknowns import FrozenEquations, Unknown
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
+from twoaxis.result import Message
 from twoaxis.views import View
 
-
-@final
-class Equations:
-    """The equations of a frozen model as functions of physical parameters."""
-
-    def __init__(self, backend: Backend, unknowns: Sequence[Unknown]) -> None:
-        self.backend = backend
-        self.unknowns = {unknown.name: unknown for unknown in unknowns}
-
-    def _raw(self, values: Mapping[str, Any]) -> dict[int, float]:
-        return {each.place: each.raw(float(values[n])) for n, each in self.unknowns.items()}
-
-    def residual(self, points: FloatArray, skipped: int, values: Mapping[str, Any]) -> Any:
-        """Return the residual at all points but the first ones, an array for each equation."""
-        parts = self.backend.equations(points, self._raw(values))
-        columns = tuple(column[skipped:] for part in parts for column in part.T)
-        return columns if len(columns) > 1 else columns[0]
-
-    def jacobian(self, points: FloatArray, skipped: int, values: Mapping[str, Any]) -> FloatArray:
-        """Return exact derivatives by the physical parameters, (N, d)."""
-        raw = self._raw(values)
-        parts = self.backend.derivatives(points, raw)
-        rows = np.concatenate([part[skipped:, n] for part in parts for n in range(part.shape[1])])
-        slopes = [each.physical(raw[each.place])[1] for each in self.unknowns.values()]
-        with np.errstate(divide="ignore", invalid="ignore"):  # a transform that is flat there
-            found: FloatArray = rows / np.array(slopes)
-        return found
-
-    def first_call(self, points: FloatArray, center: Mapping[str, Any]) -> list[int]:
-        """Evaluate once, in order to say plainly what is wrong; return the equations' widths."""
-        raw = self._raw(center)
-        try:
-            values = self.backend.equations(points, raw)
-            slopes = self.backend.derivatives(points, raw)
-        except InputError:
-            raise
-        except Exception as error:
-            mixed = self.backend.precision != self.backend.own
-            raise InputError(
-                "a PDE that can be evaluated at the training points"
-                + (f" in {self.backend.precision}" if mixed else ""),
-                f"{type(error).__name__}: {error}",
-                'use precision="model"' if mixed else "check shapes, devices and derivatives",
-            ) from error
-        for j, name in enumerate(self.unknowns):
-            if not any(part[..., j].any() for part in slopes):
-                self._check_unseen(points, raw, name, values, j)
-        return [part.shape[1] for part in values]
-
-    def _check_unseen(
-        self,
-        points: FloatArray,
-        raw: dict[int, float],
-        name: str,
-        values: list[FloatArray],
-        j: int,
-    ) -> None:
-        """Say so where the residual changes with a parameter and its derivative is zero."""
-        place = self.unknowns[name].place
-        moved = {**raw, place: raw[place] * 1.1 + 0.1}
-        changed = any(
-            not np.array_equal(a, b, equal_nan=True)
-            for a, b in zip(values, self.backend.equations(points, moved), strict=True)
-        )
-        slopes = self.backend.derivatives(points, moved)
-        if changed and not any(part[..., j].any() for part in slopes):
-            raise InputError(
-                f"a PDE that can be differentiated by {name}",
-                f"one that changes with {name} and has no derivative by it; training could not "
-                "move it either",
-                "compute with the variable itself, not with .item(), .detach() or float() of it",
-            )
-
-
-UNREAD_LOSS = (
-    "the loss function of the compiled model could not be read; a mean of squares is assumed"
-)
-
-
-def library_of(model: Any) -> Any:
-    """Return the library that made this model.
-
-    It is never imported here where it is installed: that chooses a backend, writes a file into
-    the user's home and may change PyTorch's default device. Whoever has a model has imported it.
-    """
-    dde = sys.modules.get("deepxde")
-    if dde is None and importlib.util.find_spec("deepxde") is None:
-        foreign("deepxde", "deepxde", "twoaxis.from_deepxde")
-    if dde is None or not isinstance(model, dde.Model):
-        raise InputError(
-            "a deepxde.Model",
-            type(model).__name__,
-            "pass the model itself; a network with a residual function goes to twoaxis.from_torch "
-            "or twoaxis.from_jax",
-        )
-    return dde
-
-
-def check_compiled(model: Any) -> None:
-    """Say so where the model has not been compiled, or was compiled without unknowns."""
-    if model.opt_name is None or model.outputs is None:
-        raise InputError(
-            "a model that has been compiled and trained",
-            "one that has not been compiled",
-            'call model.compile("adam", lr=1e-3, external_trainable_variables=[C]) and '
-            "model.train(...) first",
-        )
-    if not model.external_trainable_variables:
-        raise InputError(
-            "a model that was compiled with its unknowns, external_trainable_variables=[...]",
-            "one without any",
-            "name them in every call of compile: a second one without them forgets them",
-        )
-
-
-def training_points(dde: Any, data: Any) -> tuple[FloatArray, int]:
-    """Return all points that were fed to the network, and how many conditions have of them.
-
-    The points of boundary and initial conditions and of observations come first; the residual
-    is imposed at the others.
-    """
-    plain = dde.data.PDE
-    same = isinstance(data, plain) and all(
-        getattr(type(data), name) is getattr(plain, name)
-        for name in ("losses", "losses_train", "train_next_batch")
-    )
-    if not same:
-        raise InputError(
-            "training data of the class deepxde.data.PDE or deepxde.data.TimePDE",
-            f"{type(data).__name__}, whose loss is made otherwise",
-            "pass the residual as a function to twoaxis.from_torch or twoaxis.from_jax",
-        )
-    if data.pde is None:
-        raise InputError(
-            "training data with an equation", "pde=None", "give deepxde.data.PDE its pde"
-        )
-    every, conditions = np.array(data.train_x, dtype=float), int(sum(data.num_bcs))
-    if len(every) - conditions != len(data.train_x_all) or len(every) == conditions:
-        raise InputError(
-            "residual points after those of the conditions",
-            f"{len(every)} points, {conditions} of them of conditions, and "
-            f"{len(data.train_x_all)} of the equation",
-            "give num_domain or anchors, and change points only by the methods of the data",
-        )
-    return every, conditions
-
-
-def axes_of(dde: Any, geometry: Any) -> tuple[str, ...]:
-    """Return names of the coordinates, as DeepXDE orders them: space, then time."""
-    timed = isinstance(geometry, dde.geometry.GeometryXTime)
-    if isinstance(geometry, dde.geometry.TimeDomain):
-        return ("t",)
-    space = geometry.dim - timed
-    names = ("x", "y", "z")[:space] if space <= 3 else tuple(f"x{n + 1}" for n in range(space))
-    return (*names, "t") if timed else names
-
-
-def equation_weights(model: Any, backend: Backend, widths: Sequence[int]) -> list[float]:
-    """Return the factor of the mean square of every residual column in the loss.
-
-    Parameters
-    ----------
-    model : deepxde.Model
-        Its weights are those of the equations, then those of the conditions.
-    backend : Backend
-    widths : sequence of int
-        How many columns each equation has; a loss is the mean over all of them.
-    """
-    count, conditions = len(widths), len(model.data.bcs)
-    weights = np.ones(1) if model.loss_weights is None else as_numpy(model.loss_weights).ravel()
-    if weights.size == 1:
-        weights = np.repeat(weights, count + conditions)
-    if weights.size != count + conditions:
-        raise InputError(
-            f"a loss weight for each of {count} equations and {conditions} conditions",
-            f"{weights.size} weights in the compiled model",
-            "correct loss_weights of model.compile, or pass view= or loss_weights= here",
-        )
-    _check_squares(loss_functions(model), count, backend)
-    if not weights[:count].any():
-        raise InputError(
-            "a residual that has a part in the loss",
-            "loss weights of zero for every equation",
-            "pass view=twoaxis.views.Pointwise() to audit it all the same",
-        )
-    each = zip(weights[:count], widths, strict=True)
-    return [float(weight / width) for weight, width in each for _ in range(width)]
-
-
-def loss_functions(model: Any) -> Any:
-    """Return the loss function or functions of a compiled model; None where they hide.
-
-    A model does not keep them, but the function that computes its losses does.
-    """
-    function = inspect.unwrap(model.outputs_losses_train)
-    for name in ("outputs_losses", "loss_fn"):
-        if not inspect.isfunction(function):
-            return None
-        function = inspect.getclosurevars(function).nonlocals.get(name)
-    return function
-
-
-def _check_squares(losses: Any, count: int, backend: Backend) -> None:
-    """Say so where an equation's loss is not the mean of squares."""
-    each = list(losses)[:count] if isinstance(losses, (list, tuple)) else [losses]
-    sample = [[0.5], [-2.0], [3.0]]
-    for loss in each:
-        if loss is None:
-            continue
-        value = backend.call(loss, [[0.0]] * 3, sample)
-        if abs(value / np.mean(np.square(sample)) - 1) > 1e-5:
-            name = getattr(loss, "__name__", type(loss).__name__)
-            raise InputError(
-                "equations whose loss is the mean of squares, from which the view follows",
-                f"the loss {name}",
-                "pass view=, for instance twoaxis.views.Pointwise(), to say what to diagnose",
-            )
-
-
-Precision = Literal["model", "float64"]
+#: The classes that evaluate a model, by DeepXDE's names of its backends.
+BACKENDS: Mapping[str, type[Backend]] = {"pytorch": PyTorchBackend, "jax": JaxBackend}
 
 
 def from_deepxde(
     model: Any,
     parameters: Mapping[str, Any],
-    *,
-    unknowns: Mapping[str, Any] | None = None,
-    transform: Mapping[str, Any] | None = None,
-    held: Sequence[Any] = (),
-    points: Any = None,
     view: View | None = None,
+    *,
+    points: Any = None,
+    transform: Mapping[str, Any] | None = None,
+    unknowns: Mapping[str, Any] | None = None,
+    held: Sequence[Any] = (),
     loss_weights: Any = None,
-    precision: Precision = "model",
+    precision: Precision = "float64",
 ) -> FrozenResidual:
     """Freeze a trained DeepXDE model into its residual.
 
@@ -270,25 +64,25 @@ def from_deepxde(
         ``{"C": (C, twoaxis.Parameter(truth=1.0, bounds=(0.1, 10)))}``. Also
         ``{"C": twoaxis.Parameter(...)}`` with `unknowns`, or alone where the model has one
         unknown; and ``{"C": C}``, with bounds of a factor of ten around the delivered value.
-    unknowns : mapping of str to dde.Variable, optional
-        The variables, where `parameters` does not hold them.
-    transform : mapping, optional
-        For an unknown that is stored otherwise than in physical units: the function from the
-        stored number to the physical parameter, as the PDE has it, or a pair with its inverse.
-        ``{"D": torch.exp}`` belongs to a PDE that computes with ``torch.exp(D)``.
-    held : sequence of dde.Variable
-        External trainable variables that are no parameters and keep their values.
-    points : array, shape (N, k), optional
-        Instead of the residual points of the training.
     view : View, optional
         The metric of the residual loss; by default the mean of squares of each equation, with
         the loss weights of the compiled model.
+    points : array, shape (N, k), optional
+        Instead of the residual points of the training.
+    transform : mapping of str to function or pair of functions, optional
+        For an unknown that the PDE uses through a function: ``{"D": torch.exp}``, from the
+        stored to the physical value, or a pair with its inverse.
+    unknowns : mapping of str to dde.Variable, optional
+        The variables, where `parameters` does not hold them.
+    held : sequence of dde.Variable
+        External trainable variables that are no parameters and keep their values.
     loss_weights : optional
-        In place of those: factors of the squared residual, one number for each equation, or
-        one for each point.
-    precision : {"model", "float64"}
-        ``"model"`` evaluates in the model's own precision, float32 unless DeepXDE was told
-        otherwise, and the result says so; ``"float64"`` evaluates a copy in double precision.
+        In place of those of the model: factors of the squared residual, one number per equation
+        or one per point.
+    precision : {"float64", "model"}
+        ``"float64"`` evaluates a copy of the network in double precision; ``"model"`` evaluates
+        in the precision of the training, float32 unless DeepXDE is configured otherwise, and a
+        note says so.
 
     Returns
     -------
@@ -321,53 +115,59 @@ def from_deepxde(
     ((20, 1), ('t',))
     """
     dde = library_of(model)
-    if precision not in ("model", "float64"):
-        raise InputError('precision "model" or "float64"', repr(precision), "choose one of them")
+    check_precision(precision)
+    check_view(view, loss_weights)
     check_compiled(model)
     every, skipped = training_points(dde, model.data)
     if points is not None:
         every, skipped = _given_points(points, every.shape[1]), 0
-    backend = open_backend(dde, model, precision == "float64")
+    backend = open_backend(dde, model, double=precision == "float64")
     external = list(model.external_trainable_variables)
     named = named_unknowns(backend, external, parameters, unknowns, transform, held)
     trained = model.train_state.step > 0
     known = {name: delivered(unknown, about, trained) for name, (unknown, about) in named.items()}
     checked = {name: parameter for name, (parameter, _) in known.items()}
-    equations = Equations(backend, [unknown for unknown, _ in named.values()])
-    for name, unknown in equations.unknowns.items():
-        for bound in checked[name].bounds:
-            unknown.raw(bound)  # says so where the transform does not reach it
-    widths = equations.first_call(every, some_values(checked))
+    equations = FrozenEquations(backend, [unknown for unknown, _ in named.values()], skipped)
+    influence = equations.check(every, checked)
+    for name in influence.lost:
+        raise InputError(
+            f"a PDE that can be differentiated by {name}",
+            f"one that changes with {name} and has no derivative by it; training could not move "
+            "it either",
+            "compute with the variable itself, not with .item(), .detach() or float() of it",
+        )
     if view is None and loss_weights is None:
-        loss_weights = equation_weights(model, backend, widths)
+        loss_weights = equation_weights(model, backend, influence.widths)
     where = every[skipped:]
+    elsewhere = FrozenEquations(backend, list(equations.unknowns.values()))
     frozen = FrozenResidual(
-        lambda **values: equations.residual(every, skipped, values),
+        lambda **values: equations.residual(every, values),
         checked,
         where,
-        view=training_view(view, loss_weights, sum(widths), len(where)),
-        jacobian=lambda **values: equations.jacobian(every, skipped, values),
-        residual_at=lambda at, **values: equations.residual(as_numpy(at), 0, values),
+        view=training_view(view, loss_weights, [len(where)] * sum(influence.widths)),
+        jacobian=lambda **values: equations.jacobian(every, values),
+        residual_at=lambda at, **values: elsewhere.residual(as_numpy(at), values),
         field=backend.field(where)[:, 0],
         axes=axes_of(dde, model.data.geom),
         notes=(
-            *_precision_note(backend),
+            *precision_notes(backend.precision, backend.precision, backend.own),
             *(note for _, notes in known.values() for note in notes),
+            *influence.notes(),
             *_condition_notes(backend, model.data, equations.unknowns),
-            *([UNREAD_LOSS] if view is None and loss_functions(model) is None else []),
+            *([_UNREAD_LOSS] if view is None and loss_functions(model) is None else []),
         ),
     )
-    frozen.at(frozen.coordinates(some_values(checked)))  # not finite? while the cause is near
+    frozen.at(frozen.coordinates(typical_values(checked)))  # raises early where it is not finite
     return frozen
 
 
 def open_backend(dde: Any, model: Any, double: bool) -> Backend:
-    """Freeze a compiled model, or say that its backend is not served."""
+    """Freeze a compiled model."""
     name = dde.backend.backend_name
-    if name == "pytorch":
-        return PyTorchBackend(dde, model, double)
-    if name == "jax":
-        return JaxBackend(dde, model, double)
+    if name in BACKENDS:
+        kind: Any = BACKENDS[name]
+        backend: Backend = kind(dde, model, double)
+        return backend
     raise InputError(
         "DeepXDE with its PyTorch or its JAX backend",
         f"the backend {name}",
@@ -387,29 +187,172 @@ def _given_points(points: Any, dimension: int) -> FloatArray:
     return array
 
 
-def _precision_note(backend: Backend) -> list[str]:
-    if backend.precision == "float64":
-        if backend.own == "float64":
-            return []
-        return [f"a copy in double precision of a {backend.own} model is evaluated"]
-    return [
-        f"the residual is evaluated in {backend.precision}, the model's own precision; "
-        'precision="float64" evaluates a copy of it in double precision'
-    ]
+_UNREAD_LOSS = Message(
+    "loss.unread",
+    "the loss function of the compiled model could not be read; a mean of squares is assumed",
+    "warning",
+)
 
 
-def _condition_notes(backend: Backend, data: Any, unknowns: Mapping[str, Unknown]) -> list[str]:
-    """Return which unknowns the residual does not show in full."""
+def _condition_notes(backend: Backend, data: Any, unknowns: Mapping[str, Unknown]) -> list[Message]:
+    """Return notes about unknowns that conditions contain, too."""
     try:
         found = backend.conditions_with(data)
     except Exception as error:  # conditions are any code of the user's, and no part of an audit
-        return [
+        text = (
             "whether an unknown enters the boundary conditions could not be determined "
             f"({type(error).__name__}: {error})"
-        ]
+        )
+        return [Message("condition.unread", text, "warning")]
     return [
-        f"{name} also enters condition {', '.join(found[each.place])} of the training; the "
-        "residual of the equations does not see that part of the evidence"
-        for name, each in unknowns.items()
-        if each.place in found
+        Message(
+            "condition.has_parameter",
+            f"{name} also enters condition {', '.join(found[place])} of the training; the "
+            "residual of the equations does not contain that part of the evidence",
+            "warning",
+        )
+        for name, place in ((name, each.place) for name, each in unknowns.items())
+        if isinstance(place, int) and place in found
     ]
+
+
+# ---------------------------------------------------------------- what the model knows
+
+
+def library_of(model: Any) -> Any:
+    """Return the library that made this model.
+
+    It is not imported here: that would choose a backend, write a file into the user's home and
+    perhaps change PyTorch's default device. Whoever has a model has imported it.
+    """
+    dde = sys.modules.get("deepxde")
+    if dde is None and importlib.util.find_spec("deepxde") is None:
+        foreign("deepxde", "deepxde", "twoaxis.from_deepxde")
+    if dde is None or not isinstance(model, dde.Model):
+        raise InputError(
+            "a deepxde.Model",
+            type(model).__name__,
+            "pass the model itself; for a network with a residual function use "
+            "twoaxis.from_torch or twoaxis.from_jax",
+        )
+    return dde
+
+
+def check_compiled(model: Any) -> None:
+    """Refuse a model that has not been compiled, or was compiled without unknowns."""
+    if model.opt_name is None or model.outputs is None:
+        raise InputError(
+            "a model that has been compiled and trained",
+            "one that has not been compiled",
+            'call model.compile("adam", lr=1e-3, external_trainable_variables=[C]) and '
+            "model.train(...) first",
+        )
+    if not model.external_trainable_variables:
+        raise InputError(
+            "a model that was compiled with its unknowns, external_trainable_variables=[...]",
+            "one without any",
+            "list them in every call of compile: a later call without them drops them",
+        )
+
+
+def training_points(dde: Any, data: Any) -> tuple[FloatArray, int]:
+    """Return all points of the training, and how many of them belong to conditions.
+
+    The points of boundary and initial conditions and of observations come first; the residual
+    is imposed at the others.
+    """
+    plain = dde.data.PDE
+    same = isinstance(data, plain) and all(
+        getattr(type(data), name) is getattr(plain, name)
+        for name in ("losses", "losses_train", "train_next_batch")
+    )
+    if not same:
+        raise InputError(
+            "training data of the class deepxde.data.PDE or deepxde.data.TimePDE",
+            f"{type(data).__name__}, which computes its loss differently",
+            "pass the residual as a function to twoaxis.from_torch or twoaxis.from_jax",
+        )
+    if data.pde is None:
+        raise InputError(
+            "training data with an equation", "pde=None", "give deepxde.data.PDE its pde"
+        )
+    every, conditions = np.array(data.train_x, dtype=float), int(sum(data.num_bcs))
+    if len(every) - conditions != len(data.train_x_all) or len(every) == conditions:
+        raise InputError(
+            "residual points after those of the conditions",
+            f"{len(every)} points: {conditions} of conditions and {len(data.train_x_all)} of the "
+            "equation",
+            "give num_domain or anchors, and change points only by the methods of the data",
+        )
+    return every, conditions
+
+
+def axes_of(dde: Any, geometry: Any) -> tuple[str, ...]:
+    """Return names of the coordinates, as DeepXDE orders them: space, then time."""
+    timed = isinstance(geometry, dde.geometry.GeometryXTime)
+    if isinstance(geometry, dde.geometry.TimeDomain):
+        return ("t",)
+    names = space_axes(geometry.dim - timed)
+    return (*names, "t") if timed else names
+
+
+def equation_weights(model: Any, backend: Backend, widths: Sequence[int]) -> list[float]:
+    """Return the factor of the mean square of every residual column in the loss.
+
+    Parameters
+    ----------
+    model : deepxde.Model
+        Its weights are those of the equations, then those of the conditions.
+    backend : Backend
+    widths : sequence of int
+        The number of columns of each equation; a loss is the mean over all of them.
+    """
+    count, conditions = len(widths), len(model.data.bcs)
+    weights = np.ones(1) if model.loss_weights is None else as_numpy(model.loss_weights).ravel()
+    if weights.size == 1:
+        weights = np.repeat(weights, count + conditions)
+    if weights.size != count + conditions:
+        raise InputError(
+            f"a loss weight for each of {count} equations and {conditions} conditions",
+            f"{weights.size} weights in the compiled model",
+            "correct loss_weights of model.compile, or pass view= or loss_weights= here",
+        )
+    _check_squares(loss_functions(model), count, backend)
+    if not weights[:count].any():
+        raise InputError(
+            "a residual that is part of the loss",
+            "loss weights of zero for every equation",
+            "pass view=twoaxis.views.Pointwise() to audit it nevertheless",
+        )
+    each = zip(weights[:count], widths, strict=True)
+    return [float(weight / width) for weight, width in each for _ in range(width)]
+
+
+def loss_functions(model: Any) -> Any:
+    """Return the loss function or functions of a compiled model, or None if not found.
+
+    A model does not keep them, but the function that computes its losses does.
+    """
+    function = inspect.unwrap(model.outputs_losses_train)
+    for name in ("outputs_losses", "loss_fn"):
+        if not inspect.isfunction(function):
+            return None
+        function = inspect.getclosurevars(function).nonlocals.get(name)
+    return function
+
+
+def _check_squares(losses: Any, count: int, backend: Backend) -> None:
+    """Refuse an equation whose loss is not the mean of squares."""
+    each = list(losses)[:count] if isinstance(losses, (list, tuple)) else [losses]
+    sample = [[0.5], [-2.0], [3.0]]
+    for loss in each:
+        if loss is None:
+            continue
+        value = backend.arithmetic.call(loss, [[0.0]] * 3, sample)
+        if abs(value / np.mean(np.square(sample)) - 1) > 1e-5:
+            name = getattr(loss, "__name__", type(loss).__name__)
+            raise InputError(
+                "equations whose loss is the mean of squares, from which the view follows",
+                f"the loss {name}",
+                "pass the view to diagnose, for instance view=twoaxis.views.Pointwise()",
+            )

@@ -1,4 +1,4 @@
-"""Which residual view would have misled the parameter least? Views ranked where truth is known."""
+"""Which residual view displaces the parameter least? Views ranked where the truth is known."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def rank_views(
 ) -> pd.DataFrame:
     """Rank residual views by the displacement that they give fields whose truth is known.
 
-    The fields are held. A view that displaces them less weighs their residual better; whether a
-    field *trained* under it would do so, too, only training tells.
+    The fields are held fixed; see `SimulatedAudit.rank_views`, which calls this.
 
     Parameters
     ----------
@@ -32,13 +31,6 @@ def rank_views(
     views : mapping of str to View, or iterable of View
     parameter : str, optional
         Which one, where there are several.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each view, the least displacing first: ``mean_size`` is the mean size of
-        D, ``mean`` and ``sd`` those of D itself, ``worst`` its largest size, ``fields`` how many
-        could be scored, ``status`` what kept others out.
 
     Examples
     --------
@@ -78,7 +70,7 @@ def displacements(
         if scored.identified:
             found.append(scored.displacement)
         else:
-            status = status or scored.doubts[0]
+            status = status or str(scored.doubts[0])
     return found, status or "scored"
 
 

@@ -1,13 +1,8 @@
-"""Improve observations: where to observe next, and what it will buy."""
+"""Improve observations: where to observe next, and how much it reduces the error."""
 
 from __future__ import annotations
 
-from twoaxis.remedies.sites.result import SuggestedSites, Verification
-from twoaxis.remedies.sites.suggest import suggest_sites, suggest_sites_for_problem
+from twoaxis.remedies.sites.result import SuggestedSites
+from twoaxis.remedies.sites.suggest import suggest_sites
 
-__all__ = [
-    "SuggestedSites",
-    "Verification",
-    "suggest_sites",
-    "suggest_sites_for_problem",
-]
+__all__ = ["SuggestedSites", "suggest_sites"]

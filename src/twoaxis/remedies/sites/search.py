@@ -1,62 +1,57 @@
-r"""Choose k candidates: greedily, then by exchange until no swap helps.
+r"""Choose sites: greedily, then by exchange until no swap improves the layout.
 
-Greedy choice takes the candidate that adds most, again and again. For one parameter at one point
-under a rule of one site a cell it is exact: the best site of each cell, and of those the best k.
-Elsewhere an exchange follows: each chosen site is taken up and the best free candidate is put in
-its place, until a whole round changes nothing. Each swap raises the criterion, so this ends.
-
-What makes a layout good: the average log information over the design points.
-
-One observation with whitened sensitivity :math:`y_p(s)` (in units of 100 percent, at design point
-p) adds :math:`y_p y_p^\top` to the Fisher information. A layout S is worth
+One observation with whitened sensitivity :math:`y_p(s)` (in units of 100%, at design point p) adds
+:math:`y_p y_p^\top` to the Fisher information. The criterion of a layout S is its average log
+information over the design points,
 
 .. math::
 
    \Phi(S) = \frac1P \sum_p \log\det\Big(\Lambda_p + \sum_{s \in S} y_p(s)\, y_p(s)^\top\Big),
 
 D-optimality for one point and Bayesian D-optimality for several. With one parameter and one
-point it is the Fisher information itself. :math:`\Lambda_p` is what the declared bounds know, the
-inverse variance of a uniform distribution between them; it keeps the logarithm finite before the
-first observation and matters no more once there are some.
+point it is the Fisher information itself. :math:`\Lambda_p` is the information of the declared
+bounds, the inverse variance of a uniform distribution between them; it keeps the logarithm finite
+before the first observation and is negligible once there are some.
 
 *Why the average logarithm.* Up to a constant it is the average log *efficiency*, the share of the
 information that a layout made for point p alone would have, so no point counts more because it is
-easier to see. :math:`\Phi` is also submodular: an observation adds less to a larger layout. Greedy
-choice is then sure of :math:`1 - 1/e` of the best gain, or of half under a rule of one site a cell,
-and a cheap bound finds each choice without a look at most candidates. The worst efficiency over
-the points has neither property, and its optimum spends on the one value that is hardest to serve;
-`SuggestedSites.efficiency` reports it.
+easier to see. :math:`\Phi` is also submodular: an observation adds less to a larger layout. The
+greedy choice then achieves at least :math:`1 - 1/e` of the best gain, or half under a rule of one
+site per cell, and a cheap bound finds each choice without evaluating most candidates. The worst
+efficiency over the points has neither property, and its optimum spends observations on the one
+value that is hardest to serve; `SuggestedSites.efficiency` reports it.
+
+*Greedy* takes the candidate that adds most, again and again. For one parameter at one point under
+a rule of one site per cell it is exact: the best site of each cell, and of those the best k.
+Elsewhere *exchange* follows: each chosen site is removed and the best free candidate put in its
+place, until a complete round changes nothing. Each swap increases the criterion, so this ends.
 
 Products :math:`y_a y_b` are kept *packed*, the upper triangle as one axis, so that a quadratic
 form over all candidates is one matrix product.
-
-Where an observation may be placed: candidates, forbidden regions, spacing and cells.
-
-Two rules keep sites apart. *Spacing*: two sites lie at least so far from each other in the given
-coordinates, ``sum_j ((a_j - b_j) / s_j)^2 >= 1``. *Cells*: the output of the forward model is cut
-into equal blocks of entries, and each block holds at most one site. Present observations count:
-a new site keeps away from them, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.spatial import KDTree
+from numpy.typing import NDArray
 
-from twoaxis.errors import InputError, refuse_masked
+from twoaxis.errors import InputError
 from twoaxis.progress import Advance
-from twoaxis.resolution.design import checked_positions, real_array
+from twoaxis.remedies.sites.rules import Free, Rules
 from twoaxis.resolution.fisher import NULL_SHARE
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+IndexArray = NDArray[np.intp]
 Places = NDArray[np.intp] | list[int] | slice
+
+# A swap that raises the average log information by less is rounding.
+SMALLEST_GAIN = 1e-10
+# Two gains that differ by less than this share differ by rounding alone.
+SEARCH_ROUNDING = 1e-6
 
 
 def packed(slopes: FloatArray) -> FloatArray:
@@ -147,204 +142,6 @@ class Criterion:
         """Coefficients of ``y^T I^-1 y`` on packed products, shape (P, m)."""
         first, second, times = self._upper
         return np.asarray(np.linalg.inv(information)[:, first, second] * times)
-
-
-IndexArray = NDArray[np.intp]
-
-
-# Sites exactly one spacing apart are far enough, whatever rounding makes of their distance.
-ROUNDING = 1e-9
-
-
-@dataclass(frozen=True)
-class Rules:
-    """Candidates, and which of them a chosen site takes away.
-
-    Attributes
-    ----------
-    candidates : array of int, shape (n,)
-        Flat indices, ascending.
-    cell : array of int, shape (N,), optional
-        Number of the cell that holds each entry.
-    scaled : array, shape (N, k), optional
-        Positions of all entries, in units of the spacing.
-    """
-
-    candidates: IndexArray
-    cell: IndexArray | None = None
-    scaled: FloatArray | None = None
-
-    @cached_property
-    def _tree(self) -> KDTree | None:
-        return None if self.scaled is None else KDTree(self.scaled[self.candidates])
-
-    @cached_property
-    def _by_cell(self) -> tuple[IndexArray, IndexArray]:
-        """Candidates in the order of their cells, and those cells."""
-        assert self.cell is not None
-        cells = self.cell[self.candidates]
-        order = np.argsort(cells, kind="stable")
-        return order, cells[order]
-
-    def taken_by(self, site: int) -> IndexArray:
-        """Places, among the candidates, that a site takes away: its own, and those too near.
-
-        The site is a flat index and need not be a candidate itself.
-        """
-        place = int(np.searchsorted(self.candidates, site))
-        own = place < len(self.candidates) and self.candidates[place] == site
-        taken = [np.array([place] if own else [], dtype=np.intp)]
-        if self.cell is not None:
-            order, cells = self._by_cell
-            first, last = np.searchsorted(cells, [self.cell[site], self.cell[site] + 1])
-            taken.append(order[first:last])
-        if self._tree is not None and self.scaled is not None:
-            near = self._tree.query_ball_point(self.scaled[site], 1 - ROUNDING)
-            taken.append(np.array(near, dtype=np.intp))
-        return np.unique(np.concatenate(taken))
-
-
-class Free:
-    """Which candidates may still be chosen, as sites are put down and taken up again."""
-
-    def __init__(self, rules: Rules, present: IndexArray) -> None:
-        self._rules = rules
-        self._taken = np.zeros(len(rules.candidates), dtype=np.intp)
-        for site in present:
-            self._taken[rules.taken_by(int(site))] += 1
-
-    @property
-    def mask(self) -> BoolArray:
-        """Whether each candidate may be chosen now."""
-        return np.asarray(self._taken == 0)
-
-    def put(self, place: int) -> None:
-        """Choose a candidate."""
-        self._change(place, 1)
-
-    def take_up(self, place: int) -> None:
-        """Undo the choice of a candidate."""
-        self._change(place, -1)
-
-    def _change(self, place: int, by: int) -> None:
-        self._taken[self._rules.taken_by(int(self._rules.candidates[place]))] += by
-
-
-def checked_rules(
-    allowed: BoolArray,
-    shape: tuple[int, ...],
-    positions: FloatArray,
-    spacing: Any,
-    cells: Any,
-) -> Rules:
-    """Return the rules over the allowed entries, after a look at spacing and cells."""
-    return Rules(
-        candidates=np.flatnonzero(allowed),
-        cell=None if cells is None else _cell_numbers(cells, shape),
-        scaled=None if spacing is None else positions / _checked_spacing(spacing, positions),
-    )
-
-
-def named_positions(
-    coordinates: ArrayLike | Mapping[str, ArrayLike] | None, shape: tuple[int, ...]
-) -> tuple[list[str], FloatArray]:
-    """Return names and values of the coordinates of all entries, (N, k)."""
-    if not isinstance(coordinates, Mapping):
-        positions = checked_positions(coordinates, shape)
-        word = "index" if coordinates is None else "coordinate"
-        return [f"{word} {j}" for j in range(positions.shape[1])], positions
-    columns = []
-    for name, values in coordinates.items():
-        array = real_array(values, f"coordinates[{name!r}]")
-        if array.shape not in (shape, (int(np.prod(shape)),)):
-            raise InputError(
-                f"coordinates[{name!r}] in the shape {shape} of forward's output",
-                f"the shape {array.shape}",
-                "give one value for each entry, for instance with numpy.meshgrid or broadcast_to",
-            )
-        columns.append(array.ravel())
-    if not columns:
-        raise InputError("at least one coordinate", "an empty mapping", "leave coordinates out")
-    return [str(name) for name in coordinates], checked_positions(np.column_stack(columns), shape)
-
-
-def allowed_entries(
-    forbidden: ArrayLike | Callable[[FloatArray], ArrayLike] | None,
-    shape: tuple[int, ...],
-    positions: FloatArray,
-) -> BoolArray:
-    """Return which of the N entries may be observed."""
-    size = len(positions)
-    if forbidden is None:
-        return np.ones(size, dtype=bool)
-    if callable(forbidden):
-        return ~_called(forbidden, positions)
-    refuse_masked("forbidden", forbidden)
-    try:
-        array = np.asarray(forbidden)
-    except ValueError:  # a ragged list
-        array = np.empty(0, dtype=object)
-    if array.size == 0 and array.dtype.kind != "O":
-        return np.ones(size, dtype=bool)
-    if array.dtype.kind == "b" and array.shape in (shape, (size,)):
-        return ~array.ravel()
-    if array.dtype.kind in "iu" and array.ndim == 1 and ((array >= 0) & (array < size)).all():
-        return ~np.isin(np.arange(size), array)
-    raise InputError(
-        f"forbidden as a mask of shape {shape}, as flat indices from 0 to {size - 1}, or as a "
-        "function of the coordinates",
-        f"an array of {array.dtype} with shape {array.shape}",
-        "mark what must not be observed with True, or write forbidden=lambda x: x[:, 0] < 0.1",
-    )
-
-
-def _called(forbidden: Callable[[FloatArray], ArrayLike], positions: FloatArray) -> BoolArray:
-    wanted = f"forbidden to return True or False for each of the {len(positions)} rows it is given"
-    mend = "write forbidden=lambda x: x[:, 0] < 0.1, with a column for each coordinate"
-    try:
-        given = forbidden(positions)
-        marked = np.asarray(given)
-    except Exception as error:  # the user's own function may fail in any way
-        raise InputError(wanted, f"{type(error).__name__}: {error}", mend) from error
-    refuse_masked("what forbidden returns", given)
-    if marked.dtype.kind != "b" or marked.shape != (len(positions),):
-        raise InputError(wanted, f"an array of {marked.dtype} with shape {marked.shape}", mend)
-    return marked
-
-
-def _checked_spacing(spacing: Any, positions: FloatArray) -> FloatArray:
-    """Return one spacing for each coordinate; an infinite one takes a coordinate out."""
-    array = real_array(spacing, "spacing")
-    width = positions.shape[1]
-    if array.shape not in ((), (width,)) or not (array > 0).all() or not np.isfinite(array).any():
-        raise InputError(
-            f"spacing as one distance above zero, or one for each of the {width} coordinates",
-            f"spacing={spacing!r}",
-            "pass spacing=0.1; an infinite entry leaves its coordinate out of the distance",
-        )
-    return np.broadcast_to(array, (width,))
-
-
-def _cell_numbers(cells: Any, shape: tuple[int, ...]) -> IndexArray:
-    """Number the cells of a cell shape, and return that of each entry."""
-    refuse_masked("cells", cells)
-    array = np.asarray(cells)
-    if array.dtype.kind not in "iu" or array.shape != (len(shape),) or (array < 1).any():
-        raise InputError(
-            f"cells as the shape of a cell, {len(shape)} whole numbers of at least 1",
-            f"cells={cells!r}",
-            f"give one number of entries for each axis of forward's output, whose shape is {shape}",
-        )
-    grid = tuple(-(-n // c) for n, c in zip(shape, array.tolist(), strict=True))
-    index = np.unravel_index(np.arange(int(np.prod(shape))), shape)
-    inside = [axis // c for axis, c in zip(index, array.tolist(), strict=True)]
-    return np.asarray(np.ravel_multi_index(inside, grid), dtype=np.intp)
-
-
-# A swap that raises the average log information by less is rounding.
-SMALLEST_GAIN = 1e-10
-# Two gains that differ by this share are told apart by rounding alone.
-SEARCH_ROUNDING = 1e-6
 
 
 def greedy(

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import final
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError, WorkerError
 from twoaxis.runs.engines.engine import Outcome, reason
 from twoaxis.runs.run import Run
 from twoaxis.runs.task import Report, Task, Work
 from twoaxis.training.backends import Programs, WorkerProcess, cores
-from twoaxis.views.checks import is_whole
 
 
 @final
@@ -81,7 +81,7 @@ class Local:
 
 def check_workers(workers: int | None) -> None:
     """Refuse a number of workers that is not a positive integer."""
-    if workers is not None and not (is_whole(workers) and workers >= 1):
+    if workers is not None and not (is_integer(workers) and workers >= 1):
         raise InputError(
             "an integer of at least 1 as workers",
             f"workers={workers!r}",

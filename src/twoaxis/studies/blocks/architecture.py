@@ -11,17 +11,19 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from twoaxis.studies.block import Block, Measured, Need, Resampling, Rows, labels
+from twoaxis.studies.block import Block, Measured, Need, Rows
 from twoaxis.studies.fields import LAYOUTS, PROBLEMS, Field
 from twoaxis.studies.readouts import ENDPOINTS
-from twoaxis.studies.scale import Scale
-from twoaxis.studies.verdict import (
+from twoaxis.studies.resampling import (
+    Resampling,
     correlation,
     correlation_within,
     count,
+    labels,
     mean_difference,
     same_direction,
 )
+from twoaxis.studies.scale import Scale
 
 METHODS = ("pcgrad", "patch")
 NETWORKS = ((32, 3), (128, 4))
@@ -57,7 +59,7 @@ def _measure(rows: Rows, scale: Scale) -> Measured:
         r = correlation(sample, delta, error)
         within = correlation_within(sample, delta, error, chosen["problem"])
         difference = mean_difference(sample, delta, error)
-        for figure, value in (("r", r), ("centred_r", within), ("mae", difference)):
+        for figure, value in (("r", r), ("centered_r", within), ("mae", difference)):
             measured.put(f"{name}_{figure}", value)
         agree = same_direction(chosen["displacement"], chosen["grid_displacement"])
         table.append(
@@ -65,7 +67,7 @@ def _measure(rows: Rows, scale: Scale) -> Measured:
                 "network": name.replace("_", " "),
                 "profiles": len(chosen),
                 "r": r.value,
-                "centred_r": within.value,
+                "centered_r": within.value,
                 "mae": difference.value,
                 "same_direction": int(count(sample, agree).value),
                 "minima_on_a_bound": int((chosen["scan_status"] != "interior").sum()),

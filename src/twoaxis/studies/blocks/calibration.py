@@ -13,17 +13,13 @@ replicas redraws its own, so that neither runs out of calibration cases. Layout 
 calibration takes the largest of ten cases, which no resample can exceed: there the calibration
 is kept, and the clusters of all problems are drawn together.
 
-Sets around an estimate whose size is calibrated on other noise: coverage and width.
-
 Around an estimate :math:`A` of the log-parameter stands the set :math:`A \pm h`. Without
 calibration :math:`h = z_{(1 + c)/2}\,\sigma` for a coverage :math:`c`. Calibrated,
 :math:`h = T u` in a unit :math:`u` (one, or the standard error :math:`\sigma`), where :math:`T`
 is an order statistic of :math:`|A - q^\star| / u` over the cases of the other half of the noise
 replicas. Cases are rows of a table: ``half`` is 0 or 1, ``sigma`` the standard error, and a
-column for each kind of estimate holds :math:`A - q^\star`.
-
-Everything takes counts of shape (draws, cases), as a bootstrap makes them, and calibrates anew
-in every draw.
+column per kind of estimate holds :math:`A - q^\star`. Functions take counts of shape
+(draws, cases), as a bootstrap makes them, and calibrate in every draw.
 """
 
 from __future__ import annotations
@@ -37,11 +33,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from twoaxis.studies.block import Block, Figure, Measured, Need, Resampling, Rows, labels
-from twoaxis.studies.fields import PROBLEMS, TITLES, fresh_fields, matched_fits
+from twoaxis.studies.block import Block, Measured, Need, Rows
+from twoaxis.studies.fields import PROBLEMS, TITLES, fresh_fields
+from twoaxis.studies.matched import matched_fits
 from twoaxis.studies.readouts import ENDPOINTS, OWN
+from twoaxis.studies.resampling import Figure, Resampling, labels, mean
 from twoaxis.studies.scale import Scale
-from twoaxis.studies.verdict import mean
 
 FloatArray = NDArray[np.float64]
 
@@ -55,7 +52,7 @@ class Construction:
     Attributes
     ----------
     name : str
-    centre : str
+    center : str
         The column of the cases that holds the estimate less the truth.
     relative : bool
         Whether half-widths are multiples of the standard error.
@@ -65,14 +62,14 @@ class Construction:
     """
 
     name: str
-    centre: str
+    center: str
     relative: bool
     within: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
         """Estimate and name in one word."""
-        return f"{self.centre}_{self.name}"
+        return f"{self.center}_{self.name}"
 
 
 def calibrated(scores: FloatArray, counts: FloatArray) -> FloatArray:
@@ -88,7 +85,7 @@ def calibrated(scores: FloatArray, counts: FloatArray) -> FloatArray:
     order = np.argsort(scores)
     reached = np.cumsum(counts[:, order], axis=1)
     cases = reached[:, -1]
-    # A product that is a whole number may come out a rounding above it.
+    # A product that is an integer may come out a rounding error above it.
     rank = np.minimum(np.ceil(TARGET * (cases + 1) - 1e-9), cases)
     found: FloatArray = scores[order][np.count_nonzero(reached < rank[:, None], axis=1)]
     return found
@@ -99,7 +96,7 @@ def half_widths(cases: pd.DataFrame, how: Construction, counts: FloatArray) -> F
     unit = cases["sigma"].to_numpy() if how.relative else np.ones(len(cases))
     if not how.within:
         return np.broadcast_to(norm.ppf((1 + TARGET) / 2) * unit, counts.shape)
-    scores, half = np.abs(cases[how.centre].to_numpy()) / unit, cases["half"].to_numpy()
+    scores, half = np.abs(cases[how.center].to_numpy()) / unit, cases["half"].to_numpy()
     widths = np.empty(counts.shape)
     for members in cases.groupby(list(how.within)).indices.values():
         for evaluated in (0, 1):
@@ -112,14 +109,14 @@ def half_widths(cases: pd.DataFrame, how: Construction, counts: FloatArray) -> F
 
 def covered_percent(cases: pd.DataFrame, how: Construction, counts: FloatArray) -> FloatArray:
     """Return 100 for every set that holds the truth and 0 for the others, (draws, cases)."""
-    inside = np.abs(cases[how.centre].to_numpy()) <= half_widths(cases, how, counts)
+    inside = np.abs(cases[how.center].to_numpy()) <= half_widths(cases, how, counts)
     return np.where(inside, 100.0, 0.0)
 
 
 def width_percent(cases: pd.DataFrame, how: Construction, counts: FloatArray) -> FloatArray:
     r"""Return :math:`100\,(e^{A + h} - e^{A - h})/p^\star` for every set, (draws, cases)."""
     half = half_widths(cases, how, counts)
-    width: FloatArray = 200 * np.exp(cases[how.centre].to_numpy()) * np.sinh(half)
+    width: FloatArray = 200 * np.exp(cases[how.center].to_numpy()) * np.sinh(half)
     return width
 
 
@@ -224,7 +221,7 @@ def _row(problem: str, cases: pd.DataFrame, how: Construction) -> dict[str, obje
     once = np.ones((1, len(cases)))
     return {
         "problem": TITLES.get(problem, OVERALL),
-        "estimate": ESTIMATES[how.centre],
+        "estimate": ESTIMATES[how.center],
         "construction": how.name,
         **{name: float(of_sets(cases, how, once).mean()) for name, of_sets in OF_SETS.items()},
     }

@@ -7,7 +7,7 @@ both are compared with the displacement :math:`d` of the refined minimum,
 
 .. math:: \cos = \frac{D_f \cdot d}{|D_f|\,|d|}, \qquad e = \frac{|D - d|}{|d|}.
 
-Box normalisation divides both coordinates by the widths of the box first. That the diagonal step
+Box normalization divides both coordinates by the widths of the box first. That the diagonal step
 misses the full one by the coupling, in the norm of :math:`H`, is algebra and no finding; how
 well the full step meets the curved profile is. Intervals draw dataset seeds, with the fields of
 both methods.
@@ -19,15 +19,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from twoaxis.problems import get_problem
-from twoaxis.statistics import weighted_quantile
-from twoaxis.studies.block import Block, Figure, Measured, Need, Resampling, Rows
+from twoaxis.studies.block import Block, Measured, Need, Rows
 from twoaxis.studies.fields import Field
 from twoaxis.studies.readouts import DARCY
+from twoaxis.studies.resampling import Resampling, count, median
 from twoaxis.studies.scale import Scale
-from twoaxis.studies.verdict import count
 
 FloatArray = NDArray[np.float64]
 
@@ -85,19 +84,13 @@ def relative_error(step: FloatArray, target: FloatArray) -> FloatArray:
     return error
 
 
-def median(sample: Resampling, values: ArrayLike) -> Figure:
-    """Return the median with its bootstrap."""
-    array = np.asarray(values, float)
-    return sample.figure(lambda weights: weighted_quantile(array, weights, 0.5))
-
-
 def _needs(scale: Scale) -> Sequence[Need]:
     weights = (None, *OTHER_BOUNDARY_WEIGHTS)
     return [Need(DARCY, [field for w in weights for field in darcy_fields(scale, w)])]
 
 
 def _repeat(field: Field, number: int) -> Field | None:
-    """Return a field of another initialisation; the table of weights needs the first alone."""
+    """Return a field of another initialization; the table of weights needs the first alone."""
     if number and field.boundary_weight is not None:
         return None
     return field.starting_from(number)
@@ -159,7 +152,7 @@ BLOCK = Block(
     claim=(
         "May show that the matrix displacement agrees with the refined minimum of the frozen "
         "profile, in direction and size, for one two-parameter problem whose unknowns are "
-        "coupled. It says nothing of other parametrisations, and that a diagonal step fails is "
+        "coupled. It says nothing of other parametrizations, and that a diagonal step fails is "
         "algebra, not evidence."
     ),
     needs=_needs,

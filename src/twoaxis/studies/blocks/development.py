@@ -11,11 +11,17 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from twoaxis.studies.block import Block, Measured, Need, Resampling, Rows
+from twoaxis.studies.block import Block, Measured, Need, Rows
 from twoaxis.studies.fields import DEVELOPMENT_LAYOUTS, PROBLEMS, Field
 from twoaxis.studies.readouts import PROFILES, VIEWS
+from twoaxis.studies.resampling import (
+    Resampling,
+    correlation,
+    count,
+    mean_difference,
+    same_direction,
+)
 from twoaxis.studies.scale import Scale
-from twoaxis.studies.verdict import correlation, count, mean_difference, same_direction
 
 METHODS = ("patch", "gaussian-64", "gaussian", "rba")
 DRAWS, SEED = 10_000, 20260715

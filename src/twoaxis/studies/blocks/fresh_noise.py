@@ -16,18 +16,21 @@ from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.statistics import pearson
-from twoaxis.studies.block import Block, Measured, Need, Resampling, Rows, labels
-from twoaxis.studies.fields import PROBLEMS, TITLES, fresh_fields, matched_fits
+from twoaxis.studies.block import Block, Measured, Need, Rows
+from twoaxis.studies.fields import PROBLEMS, TITLES, fresh_fields
+from twoaxis.studies.matched import matched_fits
 from twoaxis.studies.readouts import ENDPOINTS, OWN
-from twoaxis.studies.scale import Scale
-from twoaxis.studies.verdict import (
+from twoaxis.studies.resampling import (
+    Resampling,
     correlation,
     correlation_within,
     count,
+    labels,
     mean,
     mean_difference,
     same_direction,
 )
+from twoaxis.studies.scale import Scale
 
 FloatArray = NDArray[np.float64]
 
@@ -47,7 +50,7 @@ def resampling(rows: pd.DataFrame, scale: Scale) -> Resampling:
 
 
 def measure_fresh(rows: Rows, scale: Scale) -> Measured:
-    """Return everything about the fresh fields of one noise stream and initialisation."""
+    """Return everything about the fresh fields of one noise stream and initialization."""
     every = rows[ENDPOINTS.name]
     aligned = every[every["view"] == OWN].reset_index(drop=True)
     pointwise = every[every["view"] == "pointwise"].reset_index(drop=True)
@@ -64,7 +67,7 @@ def _put_profiles(measured: Measured, rows: pd.DataFrame, scale: Scale) -> None:
     sample = resampling(rows, scale)
     delta, error = rows["delta_percent"], rows["grid_error_percent"]
     measured.put("profile_r", correlation(sample, delta, error))
-    measured.put("profile_centred_r", correlation_within(sample, delta, error, rows["problem"]))
+    measured.put("profile_centered_r", correlation_within(sample, delta, error, rows["problem"]))
     for problem in PROBLEMS:
         own = rows[rows["problem"] == problem]
         r = correlation(resampling(own, scale), own["delta_percent"], own["grid_error_percent"])
@@ -95,8 +98,10 @@ def _put_endpoints(
             scan, step = rows["grid_error_percent"], rows["grid_displacement"]
             gap = np.abs(moved - step)
             figures = {
-                "absolute_centred_r": correlation_within(sample, delta, error, groups),
-                "signed_centred_r": correlation_within(sample, rows["displacement"], moved, groups),
+                "absolute_centered_r": correlation_within(sample, delta, error, groups),
+                "signed_centered_r": correlation_within(
+                    sample, rows["displacement"], moved, groups
+                ),
                 "scan_r": correlation(sample, scan, error),
                 "scan_mae": mean_difference(sample, scan, error),
                 "gap": mean(sample, gap),

@@ -7,7 +7,7 @@ errors :math:`e` over the same datasets, and that of the matched forward fit,
 .. math:: \text{gap closure} =
           100\,\frac{e_\text{soft} - e_\text{exact}}{e_\text{soft} - e_\text{forward}}.
 
-The gate, fixed by the study before its run, asks for an overall closure of at least 50 percent.
+The gate, fixed by the study before its run, asks for an overall closure of at least 50%.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any
 import pandas as pd
 
 from twoaxis.studies.block import Block, Measured, Need, Rows
-from twoaxis.studies.fields import LAYOUTS, PROBLEMS, TITLES, Field, matched_errors
+from twoaxis.studies.fields import LAYOUTS, PROBLEMS, TITLES, Field
+from twoaxis.studies.matched import matched_errors
 from twoaxis.studies.readouts import CONDITIONS, DELIVERED
 from twoaxis.studies.scale import Scale
 

@@ -2,7 +2,7 @@ r"""Held-out pilot: does prediction of held-out observations find the parameter?
 
 For one dataset a problem, the parameter is held at each of 17 candidates, log-equispaced over
 the bounds, and the field is trained anew on either half of the observations. The candidate is
-selected whose fields predict the other halves best: it minimises
+selected whose fields predict the other halves best: it minimizes
 :math:`\sum_{k} \operatorname{mean}_{i \notin k} (u_k(z_i) - y_i)^2` over both halves k. Its place
 is given as a share of the range of the logarithm. The first candidate wins a tie.
 
@@ -22,7 +22,8 @@ from twoaxis.parameters import Parameter
 from twoaxis.problems import get_problem
 from twoaxis.problems.problem import truth_of
 from twoaxis.studies.block import Block, Measured, Need, Rows
-from twoaxis.studies.fields import PROBLEMS, TITLES, Field, gauss_newton_error, matched_errors
+from twoaxis.studies.fields import PROBLEMS, TITLES, Field
+from twoaxis.studies.matched import gauss_newton_error, matched_errors
 from twoaxis.studies.published import published_figures
 from twoaxis.studies.readouts import DELIVERED, PILOT_DATASET, PREDICTION
 from twoaxis.studies.scale import Scale

@@ -11,12 +11,12 @@ from itertools import combinations
 
 import pandas as pd
 
-from twoaxis.studies.block import Block, Measured, Need, Resampling, Rows
+from twoaxis.studies.block import Block, Measured, Need, Rows
 from twoaxis.studies.blocks.development import DRAWS, SEED, measure_profiles
 from twoaxis.studies.fields import HOLDOUT_LAYOUTS, PROBLEMS, Field
 from twoaxis.studies.readouts import PROFILES
+from twoaxis.studies.resampling import Resampling, correlation, mean_difference
 from twoaxis.studies.scale import Scale
-from twoaxis.studies.verdict import correlation, mean_difference
 
 METHODS = ("patch", "rba")
 # All methods that the study trained on these datasets: any two of them may be the published ones.

@@ -1,7 +1,7 @@
 """Other noise: the fresh-noise block again, with noise vectors that nobody has seen.
 
 The study printed one draw of twenty noise vectors for each problem. Repetition k of this block
-takes stream k of the noise and initialisation k, so that its spread holds all that chance decides
+takes stream k of the noise and initialization k, so that its spread holds all that chance decides
 in a published figure: the vectors, the networks and the residual sites. Repetition 0 is the
 fresh-noise block itself.
 """
@@ -17,7 +17,7 @@ BLOCK = Block(
     title="Fresh RBA noise, other draws",
     claim=(
         "Not in the study. Places each published figure of the fresh-noise block among repetitions "
-        "in which noise and initialisation are both new, because one block is one draw."
+        "in which noise and initialization are both new, because one block is one draw."
     ),
     needs=fresh_needs,
     measure=measure_fresh,

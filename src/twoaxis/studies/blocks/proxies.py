@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from twoaxis.studies.block import Block, Measured, Need, Resampling, Rows, labels
+from twoaxis.studies.block import Block, Measured, Need, Rows
 from twoaxis.studies.blocks import architecture, development, fresh_noise
 from twoaxis.studies.blocks.holdout import holdout_fields
 from twoaxis.studies.fields import DEVELOPMENT_LAYOUTS, HOLDOUT_LAYOUTS, fresh_fields
 from twoaxis.studies.readouts import DELIVERED, ENDPOINTS, OWN, PROFILES
+from twoaxis.studies.resampling import Resampling, correlation, correlation_within, labels
 from twoaxis.studies.scale import Scale
-from twoaxis.studies.verdict import correlation, correlation_within
 
 
 def _needs(scale: Scale) -> Sequence[Need]:
@@ -52,7 +52,7 @@ def _measure(rows: Rows, scale: Scale) -> Measured:
             "field": correlation(sample, field_error.loc[chosen["key"]], error),
             "residual": correlation(sample, chosen["residual_mse"], error),
             "displacement": correlation(sample, delta, error),
-            "centred": correlation_within(sample, delta, error, chosen["problem"]),
+            "centered": correlation_within(sample, delta, error, chosen["problem"]),
         }
         for key, value in figures.items():
             measured.put(f"{name}_{key}", value)

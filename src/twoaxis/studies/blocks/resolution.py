@@ -19,15 +19,16 @@ import pandas as pd
 
 from twoaxis.forward import Fidelity
 from twoaxis.observations import RECOVERABILITY_SEED
-from twoaxis.resolution import Resolution, resolution_table, resolve_problem
+from twoaxis.resolution import Resolution, resolution_table, resolve
 from twoaxis.resolution.result import Statistic, weighted_statistic
-from twoaxis.studies.block import Block, Measured, Resampling, Rows
-from twoaxis.studies.fields import LAYOUTS, PROBLEMS, TITLES, matched_draws
+from twoaxis.studies.block import Block, Measured, Rows
+from twoaxis.studies.fields import LAYOUTS, PROBLEMS, TITLES
+from twoaxis.studies.matched import matched_draws
+from twoaxis.studies.resampling import Resampling, count, mean
 from twoaxis.studies.scale import Scale
-from twoaxis.studies.verdict import count, mean
 
 DRAWS, SEED = 20_000, 20260719
-# Bank estimates of each problem that are compared with direct optimisation, spread evenly over
+# Bank estimates of each problem that are compared with direct optimization, spread evenly over
 # the range of the estimates. The study does not name its own.
 CHECKED = 24
 STATISTICS: tuple[Statistic, ...] = ("mean", "median", "p90")
@@ -61,7 +62,7 @@ class Resolved:
             replica = np.tile(np.arange(replicas), layouts)
             columns = {
                 "problem": problem,
-                "layout": np.repeat(matched.layouts, replicas),
+                "layout": np.repeat(matched.layout_names, replicas),
                 "replica": replica,
                 "cluster": number * replicas + replica,
                 "error_percent": matched.error_percent.values.ravel(),
@@ -83,12 +84,12 @@ def resolve_all(scale: Scale) -> Resolved:
 
 
 def _refits(problem: str, solver: Fidelity, checked: int, scale: Scale) -> Resolution:
-    return resolve_problem(
+    return resolve(
         problem,
         layouts=LAYOUTS,
         replicas=scale.replicas,
         seed=RECOVERABILITY_SEED,
-        fit_solver=solver,
+        fit_forward=solver,
         validate=checked,
         progress=False,
     )
@@ -128,7 +129,7 @@ def _reference(measured: Measured, resolved: Resolved, fits: pd.DataFrame, scale
 
 
 def _numerics(measured: Measured, resolved: Resolved) -> None:
-    """Report what the estimator itself adds: without noise, and against direct optimisation."""
+    """Report what the estimator itself adds: without noise, and against direct optimization."""
     found = resolved.matched.values()
     bias = max(float(np.abs(each.noiseless_bias_percent).max()) for each in found)
     checks = [float(each.data.attrs["bank_check_percent"]) for each in found]
@@ -201,7 +202,7 @@ BLOCK = Block(
         "The study does not say which generator drew its 200 replicas. Here it is NumPy's "
         "default_rng with the published base seed and a stream of its own for every problem, "
         "chosen before looking.",
-        "The study does not name the datasets on which it compared bank and direct optimisation. "
+        "The study does not name the datasets on which it compared bank and direct optimization. "
         f"Here {CHECKED} a problem are compared, spread evenly over the range of the estimates.",
         "The coarse solver fits the same noisy datasets as the matched one, so the difference of "
         "their errors is paired.",

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from twoaxis.studies.block import Block, Measured, Need, Resampling, Rows
+from twoaxis.studies.block import Block, Measured, Need, Rows
 from twoaxis.studies.blocks.development import DRAWS, SEED, development_fields
 from twoaxis.studies.blocks.holdout import holdout_fields
 from twoaxis.studies.fields import DEVELOPMENT_LAYOUTS
 from twoaxis.studies.readouts import CROSSINGS, GRIDS, STEP, STEPS
+from twoaxis.studies.resampling import Resampling, correlation
 from twoaxis.studies.scale import Scale
-from twoaxis.studies.verdict import correlation
 
 
 def _needs(scale: Scale) -> Sequence[Need]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from twoaxis.studies.block import Block, Measured, Resampling, Rows, labels
+from twoaxis.studies.block import Block, Measured, Rows
 from twoaxis.studies.blocks.architecture import (
     DRAWS,
     METHODS,
@@ -20,8 +20,8 @@ from twoaxis.studies.blocks.architecture import (
     architecture_needs,
 )
 from twoaxis.studies.readouts import ENDPOINTS, OWN
+from twoaxis.studies.resampling import Resampling, correlation, labels, mean_difference
 from twoaxis.studies.scale import Scale
-from twoaxis.studies.verdict import correlation, mean_difference
 
 
 def _measure(rows: Rows, scale: Scale) -> Measured:

@@ -13,10 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol, final, runtime_checkable
 
+from twoaxis.arrays import is_real
 from twoaxis.errors import InputError
 from twoaxis.training.rules import Add, GradientRule, Uniform, WeightRule
 from twoaxis.views import Pointwise, View
-from twoaxis.views.checks import is_real
 
 
 @dataclass(frozen=True)

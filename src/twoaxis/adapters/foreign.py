@@ -1,0 +1,227 @@
+"""Foreign libraries: their imports, arrays and precision, and the errors of a user's code."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoaxis.errors import InputError
+from twoaxis.parameters import Parameter
+from twoaxis.result import Message
+
+FloatArray = NDArray[np.float64]
+#: What a residual is evaluated in: double precision, whatever the weights have, or the precision
+#: of the model itself.
+Precision = Literal["float64", "model"]
+
+
+def foreign(module: str, extra: str, call: str) -> Any:
+    """Import a foreign library, or name the extra that installs it.
+
+    Parameters
+    ----------
+    module : str
+        Such as ``"torch"``.
+    extra : str
+        The extra of this package that installs it.
+    call : str
+        The function that needs it, such as ``"twoaxis.from_torch"``.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
+            raise  # the library is there; one of its own dependencies is not
+        raise InputError(
+            f"the library {module} for {call}",
+            "an environment without it",
+            f"run pip install 'twoaxis[{extra}]'",
+        ) from error
+
+
+# ---------------------------------------------------------------- arrays
+
+
+def as_numpy(array: Any) -> FloatArray:
+    """Return an array of any library as a NumPy array of float64."""
+    if hasattr(array, "detach"):  # a PyTorch tensor, perhaps with a graph, perhaps on a GPU
+        array = array.detach().cpu()
+        try:
+            array = array.numpy()
+        except TypeError:  # NumPy lacks some of PyTorch's types, such as bfloat16
+            array = array.double().numpy()
+    return np.asarray(array, dtype=float)
+
+
+def as_points(points: Any) -> FloatArray:
+    """Return residual points of any library as a finite float64 array (N, k)."""
+    try:
+        array = as_numpy(points)
+        got = f"an array of shape {array.shape}"
+    except (TypeError, ValueError, RuntimeError) as error:
+        array, got = np.empty(0), f"{type(points).__name__} ({error})"
+    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim != 2 or not array.size or not np.isfinite(array).all():
+        bad = array.size - np.isfinite(array).sum()
+        raise InputError(
+            "points as finite numbers of shape (N, k), one row per residual value",
+            f"{got} with {bad} values that are not finite" if bad else got,
+            "stack the coordinates as columns, as in numpy.column_stack([x, t])",
+        )
+    return array
+
+
+def equations_of(output: Any) -> tuple[Any, ...]:
+    """Return what a residual function returned, one entry per equation."""
+    if isinstance(output, Mapping):
+        return tuple(output.values())
+    return tuple(output) if isinstance(output, (tuple, list)) else (output,)
+
+
+def alone(parts: Sequence[Any]) -> Any:
+    """Return the only equation by itself, and several as a tuple."""
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def first_output(values: Any, count: int) -> FloatArray | None:
+    """Return the first output of a field at `count` points, or None for any other shape."""
+    array = as_numpy(values)
+    if array.size == 0 or array.size % count:
+        return None
+    return array.reshape(count, -1)[:, 0]
+
+
+def space_axes(count: int) -> tuple[str, ...]:
+    """Return the names of `count` coordinates of space."""
+    return ("x", "y", "z")[:count] if count <= 3 else tuple(f"x{n}" for n in range(count))
+
+
+# ---------------------------------------------------------------- a user's code
+
+
+def typical_values(parameters: Mapping[str, Parameter]) -> dict[str, float]:
+    """Return values at which the residual should be defined."""
+    return {
+        name: next(
+            (value for value in (p.delivered, p.truth, p.start) if value is not None),
+            sum(p.bounds) / 2,
+        )
+        for name, p in parameters.items()
+    }
+
+
+@contextmanager
+def explained(expected: str, fix: str) -> Iterator[None]:
+    """Turn whatever a user's function or their library raises into an `InputError`."""
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        # Messages of JAX and PyTorch may run over pages; the first line says what happened.
+        first = next(iter(str(error).strip().splitlines()), "")
+        raise InputError(expected, f"{type(error).__name__}: {first}", fix) from error
+
+
+def check_callable(
+    name: str, function: Any, arguments: Sequence[str], parameters: Iterable[str]
+) -> None:
+    """Refuse a function that cannot be called with these arguments and keywords."""
+    keywords = list(parameters)
+    expected = f"a function {name}({', '.join([*arguments, *keywords])})"
+    if not callable(function):
+        raise InputError(expected, type(function).__name__, f"pass {name} as a callable")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # built-in callables may have no signature
+        return
+    try:
+        signature.bind(*arguments, **dict.fromkeys(keywords))
+    except TypeError as error:
+        raise InputError(
+            expected,
+            f"the signature {name}{signature} ({error})",
+            "name its arguments after the parameters, or wrap it in a lambda that does",
+        ) from error
+
+
+def check_names(what: str, given: Any, known: Iterable[str]) -> None:
+    """Refuse a mapping (`what`) with keys other than the names of the parameters."""
+    names = list(known)
+    if not isinstance(given, Mapping):
+        raise InputError(
+            f"{what} as a mapping from parameter names",
+            type(given).__name__,
+            f'write {what}={{"{names[0] if names else "k"}": ...}}',
+        )
+    unknown = [repr(name) for name in given if name not in names]
+    if unknown:
+        raise InputError(
+            f"{what} with the names {', '.join(map(repr, names))}",
+            ", ".join(unknown),
+            "use the same names in both places",
+        )
+
+
+@contextmanager
+def same_random_numbers(torch: Any = None, devices: Iterable[Any] = ()) -> Iterator[None]:
+    """Restore the state of the random numbers of Python, NumPy and, if given, PyTorch.
+
+    `devices` are those of the model: PyTorch keeps a state per GPU.
+    """
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the global one
+    gpus = [device for device in devices if device.type == "cuda"]
+    kept = None if torch is None else torch.random.fork_rng(devices=gpus)
+    try:
+        if kept is None:
+            yield
+        else:
+            with kept:
+                yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+
+
+# ---------------------------------------------------------------- precision
+
+
+def check_precision(precision: Any) -> None:
+    """Refuse anything but the two choices."""
+    if precision not in ("float64", "model"):
+        raise InputError('precision "float64" or "model"', repr(precision), "choose one of them")
+
+
+def dtype_name(dtype: Any) -> str:
+    """Return the name of a data type of any library, such as ``"float32"``."""
+    return str(dtype).removeprefix("torch.")
+
+
+def precision_notes(evaluated: str, used: str, own: str) -> list[Message]:
+    """Return what a reader must know of the precision.
+
+    Parameters
+    ----------
+    evaluated, used, own : str
+        The data types of the residual values, of its evaluation and of the model's weights.
+    """
+    if evaluated != used:
+        text = f"the residual comes in {evaluated}: part of it is computed in lower precision"
+        return [Message("precision.residual", text, "warning")]
+    if used != "float64":
+        text = (
+            f"the residual is evaluated in {used}, the model's own precision; "
+            'precision="float64" evaluates a copy of the model in double precision'
+        )
+        return [Message("precision.model", text)]
+    if own != "float64":
+        text = f"the model was trained in {own}; a copy of it is evaluated in float64"
+        return [Message("precision.copy", text)]
+    return []

@@ -1,0 +1,194 @@
+"""JAX: pure functions, and modules of equinox or flax, which are such functions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from twoaxis.adapters.foreign import (
+    FloatArray,
+    Precision,
+    alone,
+    as_numpy,
+    as_points,
+    check_callable,
+    check_precision,
+    dtype_name,
+    equations_of,
+    explained,
+    first_output,
+    foreign,
+    precision_notes,
+    same_random_numbers,
+    typical_values,
+)
+from twoaxis.adapters.training_view import training_view
+from twoaxis.adapters.unknowns import jax_jacobian
+from twoaxis.frozen import FrozenResidual
+from twoaxis.parameters import Parameter, Parameters
+from twoaxis.views import View
+
+
+def from_jax(
+    model: Any,
+    residual: Callable[..., Any],
+    parameters: Mapping[str, Parameter],
+    view: View | None = None,
+    *,
+    points: Any,
+    loss_weights: Any = None,
+    precision: Precision = "float64",
+    field: Callable[..., Any] | None = None,
+) -> FrozenResidual:
+    """Freeze a JAX function into its residual.
+
+    Parameters
+    ----------
+    model : callable or any tree of arrays
+        The first argument of `residual`: a pure function, an equinox module, a flax module with
+        its variables bound, or a tree of weights. Modules of equinox and flax.nnx are evaluated
+        as copies in inference mode; the others are pure, and determine their mode themselves.
+    residual : callable
+        ``residual(model, points, **parameters)``, JAX in, JAX out: values of shape (N,) or
+        (N, 1), or a tuple or mapping of such for several equations.
+    parameters : mapping of str to Parameter
+        With the values that training `delivered`.
+    view : View, optional
+        The metric of the residual loss; the plain mean of squares by default.
+    points : array, shape (N, k)
+        The residual points of the training.
+    loss_weights : optional
+        In place of a view: factors of the squared residual in the loss, one number per equation
+        or one per point. Where the loss squares its weights, as residual-based attention (RBA)
+        does, pass their squares.
+    precision : {"float64", "model"}
+        ``"float64"`` evaluates in double precision: weights of lower precision are taken as
+        they are, points and parameters are float64. ``"model"`` uses the precision of the
+        weights, or of the points where the model does not show any, and a note says so.
+    field : callable, optional
+        ``field(model, points)``: what figures show; by default ``model(points)`` where that
+        can be called.
+
+    Returns
+    -------
+    FrozenResidual
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, twoaxis as ta
+    >>> net = lambda t: jnp.exp(-1.1 * t)
+    >>> def decay(model, t, rate):
+    ...     return jax.vmap(jax.grad(model))(t[:, 0]) + rate * model(t[:, 0])
+    >>> frozen = from_jax(
+    ...     net, decay, {"rate": ta.Parameter(truth=1.0, delivered=1.1, bounds=(0.1, 10))},
+    ...     points=jnp.linspace(0, 1, 20)[:, None],
+    ... )
+    >>> round(ta.score(frozen).delta_percent["rate"], 6)
+    10.517092
+    """
+    jax = foreign("jax", "train", "twoaxis.from_jax")
+    known = Parameters(parameters)
+    check_precision(precision)
+    check_callable("residual", residual, ("model", "points"), known)
+    where = as_points(points)
+    frozen_model = _in_inference_mode(model)
+    weights = _weight_precision(jax, model)
+    used = "float64" if precision == "float64" else weights or _precision_of_points(points)
+
+    def traced(at: Any, *values: Any) -> tuple[Any, ...]:
+        return equations_of(residual(frozen_model(), at, **dict(zip(known, values, strict=True))))
+
+    def inputs(at: Any, values: Mapping[str, Any]) -> list[Any]:
+        number = jax.numpy.asarray
+        return [number(as_numpy(at), used), *(number(float(values[n]), used) for n in known)]
+
+    def evaluate(at: Any, values: Mapping[str, Any]) -> Any:
+        with jax.enable_x64(used == "float64"), same_random_numbers():
+            return alone([np.asarray(part) for part in traced(*inputs(at, values))])
+
+    def jacobian(**values: Any) -> FloatArray:
+        with jax.enable_x64(used == "float64"), same_random_numbers():
+            at, *primals = inputs(where, values)
+            columns = jax_jacobian(jax, lambda *v: traced(at, *v), primals, range(len(known)))
+            parts = [np.asarray(part).reshape(-1, len(known)) for part in columns]
+        return np.concatenate(parts).astype(float)
+
+    center = typical_values(known)
+    with explained(
+        "a residual that can be evaluated at the points",
+        "check its shapes and its branches on traced values"
+        + (f'; pass precision="model" if it needs {weights}' if used != (weights or used) else ""),
+    ):
+        first = evaluate(where, center)
+    equations = equations_of(first)
+    frozen = FrozenResidual(
+        lambda **values: evaluate(where, values),
+        known,
+        where,
+        view=training_view(view, loss_weights, [len(where)] * len(equations)),
+        jacobian=jacobian,
+        residual_at=lambda at, **values: evaluate(at, values),
+        field=_field(jax, frozen_model(), where, used, field),
+        notes=tuple(precision_notes(dtype_name(equations[0].dtype), used, weights or used)),
+    )
+    frozen.checked(first, center)  # shapes and values, before anything else needs them
+    return frozen
+
+
+def _in_inference_mode(model: Any) -> Callable[[], Any]:
+    """Return a function that returns the model in inference mode, never the model itself.
+
+    Modules of flax.nnx keep counters and statistics that a call changes, so every call gets a
+    copy of its own. Neither library is imported here: a module of theirs has done that.
+    """
+    nnx: Any = sys.modules.get("flax.nnx")
+    if nnx is not None and isinstance(model, nnx.Module):
+
+        def copied() -> Any:
+            fresh = nnx.clone(model)
+            fresh.eval()
+            return fresh
+
+        return copied
+    equinox: Any = sys.modules.get("equinox")
+    if equinox is not None and isinstance(model, equinox.Module):
+        inference = equinox.nn.inference_mode(model)
+        return lambda: inference
+    return lambda: model
+
+
+def _weight_precision(jax: Any, model: Any) -> str | None:
+    """Return the lowest precision among the weights; None for a model that shows none."""
+    nnx: Any = sys.modules.get("flax.nnx")
+    linen: Any = sys.modules.get("flax.linen")
+    if nnx is not None and isinstance(model, nnx.Module):
+        model = nnx.state(model)
+    elif linen is not None and isinstance(model, linen.Module) and model.scope is not None:
+        model = model.variables
+    kinds = [leaf.dtype for leaf in jax.tree.leaves(model) if hasattr(leaf, "dtype")]
+    kinds = [kind for kind in kinds if jax.numpy.issubdtype(kind, jax.numpy.floating)]
+    return str(min(kinds, key=lambda kind: kind.itemsize)) if kinds else None
+
+
+def _precision_of_points(points: Any) -> str:
+    kind = str(getattr(points, "dtype", "float64"))
+    return kind if "float" in kind else "float64"
+
+
+def _field(
+    jax: Any, model: Any, where: FloatArray, dtype: str, field: Callable[..., Any] | None
+) -> FloatArray | None:
+    """Return what figures show, or None where the model does not give it."""
+    if field is None and not callable(model):
+        return None
+    with jax.enable_x64(dtype == "float64"):
+        at = jax.numpy.asarray(where, dtype)
+        try:
+            return first_output(field(model, at) if field is not None else model(at), len(where))
+        except Exception:  # a figure without the field is better than no diagnosis
+            if field is not None:
+                raise
+            return None

@@ -1,0 +1,144 @@
+"""A twin of a PINA solver: its networks, copied, and the residuals of its equations with them.
+
+The twin shares everything else with the solver, which is never changed: neither its weights and
+gradients, nor its modes, nor the unknowns that it holds.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+
+from twoaxis.adapters.foreign import (
+    FloatArray,
+    Precision,
+    as_numpy,
+    dtype_name,
+    explained,
+    foreign,
+    same_random_numbers,
+)
+from twoaxis.adapters.unknowns import Model, torch_jacobian
+from twoaxis.errors import InputError
+
+
+@dataclass(frozen=True)
+class Term:
+    """A condition with an equation, and the points at which training used it."""
+
+    name: str
+    condition: Any
+    points: Any
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the coordinates."""
+        return tuple(self.points.labels)
+
+    def moved(self, points: Any) -> Term:
+        """Return the same condition at other points."""
+        return replace(self, points=points)
+
+
+@final
+class Twin(Model):
+    """The solver's networks, copied. Points are terms; a place is the name of an unknown."""
+
+    def __init__(self, torch: Any, pina: Any, solver: Any, precision: Precision) -> None:
+        self.torch, self.label_tensor = torch, pina.LabelTensor
+        self.problem = solver.problem
+        with explained(
+            "networks that can be copied",
+            "remove weight normalization of the old kind with torch.nn.utils.remove_weight_norm, "
+            "or use torch.nn.utils.parametrizations",
+        ):
+            models = copy.deepcopy(solver._pina_models).eval().requires_grad_(False)
+        own = next((p.dtype for p in models.parameters()), torch.get_default_dtype())
+        if precision == "float64":
+            models.double()
+        tensors = list(models.parameters())
+        self.dtype = tensors[0].dtype if tensors else torch.float64
+        self.device = tensors[0].device if tensors else torch.device("cpu")
+        self.own, self.precision = dtype_name(own), dtype_name(self.dtype)
+        # The twin shares everything with the solver but the networks; its forward is that of
+        # the class, without the wrapper that is bound to the original.
+        twin = object.__new__(type(solver))
+        twin.__dict__.update(solver.__dict__)
+        twin.__dict__["_modules"] = {**solver._modules, "_pina_models": models}
+        twin.__dict__["_trainer"] = None
+        twin.__dict__.pop("forward", None)
+        ensemble = foreign("pina.solver", "pina", "twoaxis.from_pina").EnsembleSolver
+        self.members: Sequence[int | None] = (
+            range(len(models)) if isinstance(solver, ensemble) else (None,)
+        )
+        self.solver = twin
+
+    def labelled(self, points: Any, axes: Sequence[str]) -> Any:
+        """Return points as PINA takes them, in the precision of the twin."""
+        plain = self.torch.as_tensor(as_numpy(points), dtype=self.dtype, device=self.device)
+        # A clone, so that the frozen points do not change with those of the training.
+        return self.label_tensor(plain.clone(), list(axes))
+
+    def output(self, samples: Any, member: int | None = None) -> Any:
+        """Return the learned field at labelled points."""
+        if member is not None:
+            self.solver.__dict__["_active_model_idx"] = member
+        inputs = samples.extract(self.problem.input_variables)
+        found = type(self.solver).forward(self.solver, inputs).as_subclass(self.label_tensor)
+        found.labels = self.problem.output_variables
+        return found
+
+    def field(self, points: Any) -> FloatArray:
+        """Return the first output at the points, a mean over the members of an ensemble."""
+        with self.undisturbed():
+            found = [as_numpy(self.output(points, member).tensor)[:, 0] for member in self.members]
+        mean: FloatArray = np.mean(found, axis=0)
+        return mean
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Restore the random numbers of PyTorch, Python and NumPy."""
+        with same_random_numbers(self.torch, [self.device]), self.torch.inference_mode(False):
+            yield
+
+    def equations(self, points: Sequence[Term], stored: Mapping[Any, float]) -> list[FloatArray]:
+        """Return one array (N, m) per condition and network."""
+        with self.undisturbed(), self.torch.enable_grad():
+            return [as_numpy(part) for part in self._evaluate(points, self._leaves(stored))]
+
+    def derivatives(self, points: Sequence[Term], stored: Mapping[Any, float]) -> list[FloatArray]:
+        """Return one array (N, m, d) per condition and network."""
+        with self.undisturbed(), self.torch.enable_grad():
+            leaves = self._leaves(stored)
+            parts = self._evaluate(points, leaves)
+            return torch_jacobian(self.torch, parts, list(leaves.values()))
+
+    def _leaves(self, stored: Mapping[Any, float]) -> dict[str, Any]:
+        options = {"dtype": self.dtype, "device": self.device, "requires_grad": True}
+        return {name: self.torch.tensor([value], **options) for name, value in stored.items()}
+
+    def _evaluate(self, terms: Sequence[Term], leaves: Mapping[str, Any]) -> list[Any]:
+        return [self._condition(term, member, leaves) for term in terms for member in self.members]
+
+    def _condition(self, term: Term, member: int | None, leaves: Mapping[str, Any]) -> Any:
+        """Return one condition's residual as a tensor (N, m)."""
+        samples = term.points.clone().requires_grad_(True)
+        with explained(
+            f"an equation of the condition {term.name!r} that can be evaluated at its points",
+            'pass precision="model" if it computes in float32 alone; otherwise check the names '
+            "in params_ and the labels",
+        ):
+            found = term.condition.equation.residual(samples, self.output(samples, member), leaves)
+        plain = found.as_subclass(self.torch.Tensor)
+        if plain.ndim == 0 or len(plain) != len(samples):
+            raise InputError(
+                f"a residual of the condition {term.name!r} with one row per point, {len(samples)}",
+                f"the shape {tuple(plain.shape)}",
+                "return the residual of every point, without a mean or a sum over them",
+            )
+        return plain.reshape(len(samples), -1)

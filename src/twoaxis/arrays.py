@@ -1,0 +1,69 @@
+"""Numbers and arrays that users pass: what is accepted, and errors that say what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twoaxis.errors import InputError, refuse_masked
+
+FloatArray = NDArray[np.float64]
+
+
+def is_integer(number: Any) -> TypeGuard[int]:
+    """Whether `number` is an int, including NumPy's; True and False are not."""
+    return isinstance(number, int | np.integer) and not isinstance(number, bool)
+
+
+def is_real(number: Any) -> bool:
+    """Whether `number` is a real number, including NumPy's; True and False are not."""
+    return is_integer(number) or isinstance(number, float | np.floating)
+
+
+def real_array(name: str, values: ArrayLike) -> FloatArray:
+    """Return real numbers as an array of floats, of any shape."""
+    if hasattr(values, "detach"):  # a PyTorch tensor, perhaps one that requires a gradient
+        values = values.detach().cpu()
+    refuse_masked(name, values)
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name} as an array of numbers", str(error), "pass floats") from error
+    if array.dtype.kind not in "iuf":
+        raise InputError(
+            f"{name} as real numbers", f"an array of {array.dtype}", "convert them to floats"
+        )
+    return array.astype(float, copy=False)
+
+
+def check_finite(name: str, array: FloatArray) -> None:
+    """Refuse NaN and infinity, and say in which rows they are."""
+    # The sum is finite if all entries are, save for overflow: no mask is made for good input.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(array.sum()):
+            return
+    broken = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))
+    if broken.size:
+        some = ", ".join(map(str, broken[:5])) + (", ..." if broken.size > 5 else "")
+        raise InputError(
+            f"finite {name}",
+            f"NaN or infinity in {broken.size} of {len(array)} entries, at index {some}",
+            "drop these residual points, or find out why the model is not finite there",
+        )
+
+
+def checked_points(points: ArrayLike) -> FloatArray:
+    """Return `points` as finite floats of shape (N, k), N and k at least 1."""
+    array = real_array("points", points)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.size == 0:
+        raise InputError(
+            "points of shape (N, k) or (N,) with at least one point",
+            f"shape {np.shape(points)}",
+            "stack the coordinates as columns, for instance numpy.column_stack([x, t])",
+        )
+    check_finite("points", array)
+    return array

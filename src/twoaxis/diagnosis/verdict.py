@@ -1,0 +1,330 @@
+"""From measurements to verdicts: each parameter and each eigen-direction gets its coordinates.
+
+`judge` reads the parts of an audit (score, scan, delivery, resolution, tolerance), places every
+parameter and every eigen-direction of the strength on the decision map, and returns the group
+``/verdict``. It needs nothing but the parts, so a loaded audit is judged again and compared.
+
+Coupled parameters are assessed along the eigen-directions of the strength H, with every
+parameter in units of 100% (`Parameter.unit`): a step of 0.05 along a direction is a change of 5%,
+whatever the units of the parameters. In log coordinates these are the coordinates themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoaxis.diagnosis.decision_map import Measured, decide
+from twoaxis.geometry import FrozenScan, Score
+from twoaxis.geometry.score import direction_status, direction_words
+from twoaxis.io import Layout, Variable
+
+if TYPE_CHECKING:
+    from twoaxis.diagnosis.result import Audit
+
+FloatArray = NDArray[np.float64]
+
+# A parameter belongs to an unseen direction when its share of it is above rounding.
+SHARE = 1e-6
+UNDELIVERED = "no delivered value: delivery cannot be assessed"
+
+_P, _D = ("parameter",), ("direction",)
+LAYOUT: Layout = {
+    "parameter": Variable(_P, "text", "name of the parameter"),
+    "route": Variable(_P, "text", "what to do next about the parameter"),
+    "reason": Variable(_P, "text", "measurements that the route rests on"),
+    "preference_percent": Variable(
+        _P, "float", "size of the field displacement from the center; NaN: not determined", "%"
+    ),
+    "scan_percent": Variable(
+        _P, "float", "distance of the frozen scan minimum from the center; NaN: no minimum", "%"
+    ),
+    "delivered_percent": Variable(_P, "float", "delivered error; NaN: not known", "%"),
+    "resolution_percent": Variable(
+        _P, "float", "matched deviation under repeated noise, mean or p90; NaN: not known", "%"
+    ),
+    "gap_percent": Variable(
+        _P, "float", "delivered value relative to the preferred one, signed; NaN: not known", "%"
+    ),
+    "training_preference_percent": Variable(
+        _P, "float", "field displacement under the training view; NaN: the same view", "%"
+    ),
+    "direction": Variable(_D, "int", "number of the eigen-direction, weakest first"),
+    "direction_vector": Variable(
+        ("direction", "parameter"), "float", "direction in units of 100% of each parameter"
+    ),
+    "direction_strength": Variable(_D, "float", "strength along the direction"),
+    "direction_status": Variable(_D, "text", '"seen", "weak" or "null"'),
+    "direction_displacement": Variable(
+        _D, "float", "field displacement along the direction, in units of 100%"
+    ),
+    "direction_preference_percent": Variable(
+        _D, "float", "size of that displacement; NaN: not determined", "%"
+    ),
+    "direction_delivered_percent": Variable(
+        _D, "float", "delivered error along the direction; NaN: not known", "%"
+    ),
+    "direction_resolution_percent": Variable(
+        _D, "float", "matched deviation along the direction; NaN: not known", "%"
+    ),
+    "direction_route": Variable(_D, "text", "what to do next about the direction"),
+    "direction_reason": Variable(_D, "text", "measurements that this route rests on"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Score and scan of one frozen field under one view, and what prevents their use.
+
+    Attributes
+    ----------
+    score : Score
+    scan : FrozenScan
+    """
+
+    score: Score
+    scan: FrozenScan
+
+    @property
+    def unseen(self) -> set[str]:
+        """Parameters that take part in a direction which the residual does not see."""
+        data = self.score.data
+        shares = np.abs(data["eigenvector"].values[data["null"].values]).max(axis=0, initial=0.0)
+        return {n for n, share in zip(self.score.names, shares, strict=True) if share > SHARE}
+
+    def obstacle(self, name: str) -> str:
+        """Say why the displacement of a parameter is not determined; empty when it is."""
+        if name in self.unseen:
+            if self.score.data["null"].values.all():
+                return f"H = 0: the residual does not see {name}"
+            return f"H is singular: the residual does not see a direction that contains {name}"
+        return self.bound_obstacle
+
+    @property
+    def bound_obstacle(self) -> str:
+        """Say on which bound the scan minimum lies; empty when it is interior."""
+        minimum = self.scan.minimum
+        if minimum is None:
+            return "the frozen profile is flat and has no minimum"
+        for name, parameter in self.scan.parameters.items():
+            low, high = parameter.coordinate_bounds
+            at = float(parameter.to_coordinate(minimum[name]))
+            room = 1e-9 * (high - low)
+            if name not in self.unseen and not low + room < at < high - room:
+                side = "lower" if at <= low + room else "upper"
+                return f"the minimum of the frozen profile lies on the {side} bound of {name}"
+        return ""
+
+    def preference(self, name: str) -> float | None:
+        """Delta of a parameter in percent; None where it is not determined."""
+        return None if self.obstacle(name) else self.score.delta_percent[name]
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """Orthogonal eigen-directions of the strength, weakest first.
+
+    Attributes
+    ----------
+    names : list of str
+    vectors : array, shape (d, d)
+        A row for each, in units of 100%; the largest share is positive.
+    strength : array, shape (d,)
+    status : list of str
+        "null", "weak" or "seen" (`twoaxis.geometry.score.direction_status`).
+    displacement : array, shape (d,)
+        The field displacement along each.
+    units : array, shape (d,)
+        Step in each coordinate that stands for 100%.
+    logarithmic : bool
+        Whether all coordinates are logarithms.
+    """
+
+    names: list[str]
+    vectors: FloatArray
+    strength: FloatArray
+    status: list[str]
+    displacement: FloatArray
+    units: FloatArray
+    logarithmic: bool
+
+    @classmethod
+    def of(cls, score: Score, stored: FloatArray | None = None) -> Directions:
+        """Return the eigen-directions of a score's strength, in units of 100%.
+
+        Directions of equal strength can be turned. `stored` ones, shape (d, d), are used where
+        they are eigen-directions too, so that an audit from another machine is judged alike.
+        """
+        units = score.parameters.units(score.center.values)
+        data = score.data
+        strength = data["H"].values * np.outer(units, units)
+        values, vectors = np.linalg.eigh(strength)
+        rows = vectors.T
+        largest = np.argmax(np.abs(rows), axis=1)
+        rows = rows * np.sign(rows[np.arange(len(rows)), largest])[:, None]
+        if stored is not None and stored.shape == rows.shape:
+            size = 1e-9 * float(np.abs(values).max())
+            apart = stored @ strength @ stored.T - np.diag(values)
+            square = stored @ stored.T - np.eye(len(rows))
+            if np.abs(square).max() < 1e-9 and np.abs(apart).max() <= size:
+                rows = stored
+        # Which directions are seen does not depend on the units: their number is the score's.
+        status = direction_status(values, np.arange(len(values)) < data["null"].values.sum())
+        return cls(
+            names=score.names,
+            vectors=rows,
+            strength=np.maximum(values, 0.0),
+            status=status,
+            displacement=rows @ (data["displacement"].values / units),
+            units=units,
+            logarithmic=all(p.coordinate == "log" for p in score.parameters.values()),
+        )
+
+    def along(self, displacement: FloatArray) -> FloatArray:
+        """Components of displacements (..., d), given in coordinates."""
+        return np.asarray((displacement / self.units) @ self.vectors.T)
+
+    def percent(self, along: FloatArray) -> FloatArray:
+        """Unsigned size of components in percent, as for a parameter."""
+        with np.errstate(over="ignore"):
+            return np.asarray(100 * np.abs(np.expm1(along) if self.logarithmic else along))
+
+    def in_words(self, k: int) -> str:
+        """Return a direction as ``+0.71 nu -0.71 kappa``."""
+        return direction_words(self.vectors[k], self.names)
+
+
+def judge(audit: Audit, stored: FloatArray | None = None) -> dict[str, Any]:
+    """Return the variables of ``/verdict``, from the other parts of an audit alone.
+
+    `stored` are eigen-directions that were found before (see `Directions.of`).
+    """
+    names = audit.names
+    measured = [_of_parameter(audit, name) for name in names]
+    verdicts = [decide(each, audit.tolerance) for each in measured]
+    scanned, delivery = audit.scan.error_percent, audit.delivery
+    training = audit.training
+    return {
+        "parameter": names,
+        "route": [v.route.value for v in verdicts],
+        "reason": [v.reason for v in verdicts],
+        "preference_percent": [_number(m.preference) for m in measured],
+        "scan_percent": [np.nan if scanned is None else scanned[n] for n in names],
+        "delivered_percent": [_number(m.delivered) for m in measured],
+        "resolution_percent": [_number(m.resolution) for m in measured],
+        "gap_percent": [np.nan if delivery is None else delivery.gap_percent[n] for n in names],
+        "training_preference_percent": [
+            _number(training.preference(n)) if audit.cross_view else np.nan for n in names
+        ],
+        **_of_directions(audit, stored),
+    }
+
+
+def _of_parameter(audit: Audit, name: str) -> Measured:
+    training, audited = audit.training, audit.audited
+    shift, obstacle = training.preference(name), training.obstacle(name)
+    if audit.reads_gap and audit.delivery is not None and not obstacle:
+        shift = abs(audit.delivery.gap_percent[name])
+    elif audit.undelivered and not obstacle:
+        shift, obstacle = None, UNDELIVERED
+    return Measured(
+        around="truth" if audit.around_truth else "candidate",
+        preference=audited.preference(name),
+        obstacle=audited.obstacle(name),
+        delivered=_delivered_percent(audit, name),
+        resolution=None if audit.resolution is None else _statistic(audit, _deviation(audit, name)),
+        training_preference=shift,
+        training_obstacle=obstacle,
+        cross_view=audit.cross_view,
+    )
+
+
+def _delivered_percent(audit: Audit, name: str) -> float | None:
+    """Error of a delivered value; None around a candidate."""
+    delivered = audit.parameters.delivered
+    if delivered is None or not audit.around_truth:
+        return None
+    parameter = audit.parameters[name]
+    return float(abs(parameter.percent(delivered[name], audit.center.values[name])))
+
+
+def _deviation(audit: Audit, name: str) -> FloatArray:
+    """Matched deviations of the layouts that count, in percent."""
+    return np.asarray(audit.used_layouts["deviation_percent"].sel(parameter=name).values)
+
+
+def _statistic(audit: Audit, values: FloatArray) -> float:
+    tolerance = audit.tolerance
+    if tolerance is None or tolerance.statistic == "mean":
+        return float(values.mean())
+    return float(np.quantile(values, 0.9))
+
+
+def _of_directions(audit: Audit, stored: FloatArray | None) -> dict[str, Any]:
+    found = Directions.of(audit.score, stored)
+    size = found.percent(found.displacement)
+    unknown = [None] * len(size)
+    resolution = unknown if audit.resolution is None else _resolution_along(audit, found)
+    delivered: Any = unknown
+    moved = audit.delivered_displacement
+    if audit.around_truth and moved is not None:
+        delivered = found.percent(found.along(moved)).tolist()
+    shifts = found.percent(found.along(_training_shift(audit)))
+    blind = not audit.training.score.identified
+    verdicts, sizes = [], []
+    for k, status in enumerate(found.status):
+        unseen = f"H = 0 along {found.in_words(k)}" if status == "null" else ""
+        obstacle = unseen or audit.audited.bound_obstacle
+        unread = unseen or audit.training.bound_obstacle or (audit.undelivered and UNDELIVERED)
+        if audit.cross_view and blind and not unread:
+            unread = "the training view does not see every direction"
+        sizes.append(np.nan if obstacle else float(size[k]))
+        measured = Measured(
+            around="truth" if audit.around_truth else "candidate",
+            preference=None if obstacle else float(size[k]),
+            obstacle=obstacle,
+            delivered=delivered[k],
+            resolution=resolution[k],
+            training_preference=None if unread else float(shifts[k]),
+            training_obstacle=unread or "",
+            cross_view=audit.cross_view,
+        )
+        verdicts.append(decide(measured, audit.tolerance))
+    return {
+        "direction": np.arange(len(found.status)),
+        "direction_vector": found.vectors,
+        "direction_strength": found.strength,
+        "direction_status": found.status,
+        "direction_displacement": found.displacement,
+        "direction_preference_percent": sizes,
+        "direction_delivered_percent": [_number(value) for value in delivered],
+        "direction_resolution_percent": [_number(value) for value in resolution],
+        "direction_route": [v.route.value for v in verdicts],
+        "direction_reason": [v.reason for v in verdicts],
+    }
+
+
+def _resolution_along(audit: Audit, found: Directions) -> list[float]:
+    """Matched deviation along each direction, in percent."""
+    data = audit.used_layouts.transpose("parameter", "layout", "replica", ...)
+    columns = []
+    for name, parameter in audit.parameters.items():
+        one = data.sel(parameter=name)
+        home = parameter.to_coordinate(float(one["center"]))
+        columns.append(parameter.to_coordinate(one["estimate"].values) - home)
+    sizes = found.percent(found.along(np.stack(columns, axis=-1)))
+    return [_statistic(audit, sizes[..., k]) for k in range(sizes.shape[-1])]
+
+
+def _training_shift(audit: Audit) -> FloatArray:
+    """Displacement by which delivery is assessed, in coordinates."""
+    if audit.reads_gap and audit.delivery is not None:
+        return -np.array(list(audit.delivery.gap.values()))
+    return np.asarray(audit.training.score.data["displacement"].values)
+
+
+def _number(value: float | None) -> float:
+    return np.nan if value is None else value

@@ -1,0 +1,161 @@
+r"""The user's simulator and noise: simulated datasets at any parameter.
+
+A simulated dataset is :math:`y = G(q) + L z`: the forward model at a parameter, restricted to the
+observed entries, plus standard normal noise :math:`z` times the factor :math:`L` of the noise
+covariance. All parameters share the same draws :math:`z`, so that only the parameter differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twoaxis.arrays import is_integer, real_array
+from twoaxis.errors import InputError
+from twoaxis.forward import ForwardModel
+from twoaxis.observations import standard_noise
+from twoaxis.parameters import Parameters
+from twoaxis.resolution.layouts import checked_layouts, checked_noise
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+LAYOUT = "observed"
+# Simulated datasets are held together, up to this many gigabytes.
+VALUES_LIMIT = 4.0
+# Keeps the seeds of the pipeline apart from the noise of the same seed.
+PIPELINE_STREAM = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Simulator:
+    """A forward model, what is observed of it, and its noise.
+
+    Attributes
+    ----------
+    model : ForwardModel
+        Restricted to the observed entries, in the order of the layout.
+    sites : array of int, shape (n,)
+        Flat indices into the output of the forward model.
+    factor : array, shape (n,) or (n, n)
+        Standard deviations of independent noise, or a lower Cholesky factor of its covariance.
+    """
+
+    model: ForwardModel
+    sites: NDArray[np.intp]
+    factor: FloatArray
+
+    def color(self, draws: FloatArray) -> FloatArray:
+        """Return standard normal noise, shape (R, n), as noise of this observation."""
+        return draws * self.factor if self.factor.ndim == 1 else draws @ self.factor.T
+
+    def simulate(self, coordinates: FloatArray, draws: FloatArray) -> tuple[FloatArray, list[str]]:
+        """Simulate every parameter under every draw.
+
+        Parameters
+        ----------
+        coordinates : array, shape (K, d)
+        draws : array, shape (R, n)
+            Standardised noise.
+
+        Returns
+        -------
+        values : array, shape (K, R, n)
+        reasons : list of str
+            Why a parameter could not be simulated; empty where it could.
+        """
+        clean, reasons = self.model(coordinates)
+        return clean[:, None] + self.color(draws), reasons
+
+    def observed(self, data: ArrayLike) -> FloatArray:
+        """Return observed values in the order of the layout."""
+        array = real_array("data", data)
+        if array.shape == self.sites.shape:
+            values = array
+        elif array.shape == self.model.shape:
+            values = array.ravel()[self.sites]
+        else:
+            raise InputError(
+                f"data as the {len(self.sites)} observed values, or in the shape "
+                f"{self.model.shape} of forward's output",
+                f"the shape {array.shape}",
+                "list the values in the order of the layout's indices",
+            )
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size:
+            raise InputError(
+                "finite observations",
+                f"{bad.size} not finite, the first at position {bad[0]}",
+                "leave missing sites out of the layout",
+            )
+        return values
+
+
+def build_simulator(
+    forward: Callable[..., Any],
+    parameters: Parameters,
+    noise: ArrayLike,
+    layout: ArrayLike | None,
+    center: Mapping[str, float],
+    vectorized: bool,
+) -> Simulator:
+    """Check the forward model at `center`, the layout and the noise."""
+    model = ForwardModel(forward, parameters, center, vectorized=vectorized)
+    named = None if layout is None else {LAYOUT: layout}
+    ((name, sites),) = checked_layouts(named, model.size).items()
+    known = checked_noise(noise, model.shape)
+    model.observe(sites)
+    return Simulator(model, sites, known.whitener(sites, name).factor)
+
+
+def noise_draws(
+    seed: int | Sequence[int], replicas: int, count: int, parameters: int = 1
+) -> FloatArray:
+    """Return standard normal noise, shape (replicas, count), as `twoaxis.resolve` draws it.
+
+    Before that, see whether datasets of so many parameters would fit into memory.
+    """
+    check_seed(seed)
+    gigabytes = 8e-9 * parameters * replicas * count
+    if gigabytes > VALUES_LIMIT:
+        raise InputError(
+            f"simulated datasets that fit in {VALUES_LIMIT:g} GB of memory",
+            f"{parameters} parameters with {replicas} replicas of {count} values each, "
+            f"{gigabytes:.3g} GB",
+            "ask for fewer candidates or replicas, or observe fewer entries",
+        )
+    return standard_noise(seed, replicas, count)
+
+
+def pipeline_seeds(seed: int | Sequence[int], count: int) -> IntArray:
+    """Return seeds for the pipeline: number 0 for real data, the others for the replicas."""
+    check_seed(seed)
+    sequence = np.random.SeedSequence([*map(int, np.atleast_1d(seed)), PIPELINE_STREAM])
+    # Below 2**31, which every library takes.
+    return (sequence.generate_state(count + 1) >> 1).astype(np.int64)
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse anything but one nonnegative integer or several."""
+    given = seed if isinstance(seed, (list, tuple)) else [seed]
+    if not (given and all(is_integer(s) and s >= 0 for s in given)):
+        raise InputError(
+            "a nonnegative integer, or several, as the seed",
+            f"seed={seed!r}",
+            "pass seed=0",
+        )
+
+
+def check_count(name: str, value: Any, least: int) -> int:
+    """Return an integer of at least `least`."""
+    if not is_integer(value) or value < least:
+        raise InputError(
+            f"{name} as an integer of at least {least}",
+            f"{name}={value!r}",
+            f"pass {name}={least} or more",
+        )
+    return int(value)

@@ -1,0 +1,217 @@
+"""Field, residual and signed evidence about a parameter over the domain."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoaxis.diagnosis import Audit
+from twoaxis.diagnosis.result import MISSING
+from twoaxis.errors import InputError
+from twoaxis.report.inputs import as_audit, choose
+from twoaxis.report.theme import (
+    SMALL,
+    SMALL_SIZE,
+    axis_or_new,
+    color,
+    diverging,
+    label,
+    open_frame,
+    plain,
+)
+from twoaxis.text import number, percent, shortened, visible
+
+FloatArray = NDArray[np.float64]
+Quantity = Literal["field", "residual", "evidence"]
+
+# Colors reach their full strength at this quantile of the sizes: a few extremes say no more.
+ROBUST = 0.98
+# Up to so many points on a line, each has a stem.
+STEMS = 120
+# Of a map, across and up.
+PIXELS = (260, 220)
+# A place that is further from all points than so many of their distances is left empty.
+FAR = 3.0
+
+
+def plot_evidence(
+    audit: Any,
+    *,
+    quantity: Quantity = "evidence",
+    parameter: str | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draw the field, its residual or the signed evidence at the residual points.
+
+    The evidence of a point is ``J (M r)``: the sum over all points is the score B. Where it is
+    positive, the point pulls the parameter down; where it is negative, up.
+
+    Parameters
+    ----------
+    audit : Audit
+    quantity : {"evidence", "residual", "field"}
+    parameter : str, optional
+        Needed for the evidence when there are several.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    values, words = _values(as_audit(audit), quantity, parameter)
+    group = audit.field
+    points = group["points"].values
+    names = [shortened(name, 16) for name in group["axis"].values]
+    ax = axis_or_new(ax, SMALL)
+    if points.shape[1] == 1:
+        return _line(ax, points[:, 0], values, names[0], words)
+    return _map(ax, points, values, names, words, quantity)
+
+
+def _values(audit: Audit, quantity: Quantity, parameter: str | None) -> tuple[FloatArray, str]:
+    group = audit.field
+    if quantity not in get_args(Quantity):
+        raise InputError(
+            'quantity "field", "residual" or "evidence"', repr(quantity), "choose one of them"
+        )
+    if parameter is not None or quantity == "evidence":
+        name = choose(audit.names, parameter)
+    if quantity == "evidence":
+        values = group["contribution"].sel(parameter=name).values
+        words = f"evidence: + pulls {shortened(name, 12)} down"
+    elif quantity == "residual":
+        values, words = group["residual"].values, f"residual at the {audit.center_word}"
+    elif "field" not in group:
+        what, call = MISSING["field"]
+        raise InputError(f"an audit with {what}", "one without it", f"use {call}")
+    else:
+        values, words = group["field"].values, shortened(group.attrs["field_name"])
+    return np.asarray(values, dtype=float), words
+
+
+def robust_limit(values: FloatArray) -> float:
+    """Return the size at which colors reach their full strength; never zero."""
+    sizes = np.abs(values[np.isfinite(values)])
+    if not sizes.size or sizes.max() == 0:
+        return 1.0
+    limit = float(np.quantile(sizes, ROBUST))
+    return limit if limit > 0 else float(sizes.max())
+
+
+def _line(ax: Any, x: FloatArray, values: FloatArray, name: str, words: str) -> Any:
+    order = np.argsort(x, kind="stable")
+    x, values = x[order], values[order]
+    ax.axhline(0, color=color("muted"), lw=0.8)
+    if len(x) <= STEMS:
+        shade = np.where(values >= 0, color("plus"), color("minus"))
+        ax.vlines(x, 0, values, colors=list(shade), lw=1.2)
+        ax.scatter(x, values, c=list(shade), s=10, zorder=3)
+    else:
+        for sign, role in ((1, "plus"), (-1, "minus")):
+            side = values * sign >= 0
+            ax.plot(x[side], values[side], ".", ms=2.5, color=color(role), rasterized=True)
+    label(ax, name, words)
+    open_frame(ax)
+    return ax
+
+
+def _map(
+    ax: Any,
+    points: FloatArray,
+    values: FloatArray,
+    names: list[str],
+    words: str,
+    quantity: Quantity,
+) -> Any:
+    """Fill the domain: every place shows the residual point that is nearest to it."""
+    one_sided = quantity == "field" and (values.min() >= 0 or values.max() <= 0)
+    if one_sided:
+        low, high = np.quantile(values, [1 - ROBUST, ROBUST])
+        high = high if high > low else low + 1.0
+        shades: Any = "cividis"
+    else:
+        high = robust_limit(values)
+        low, shades = -high, diverging()
+    places, held = _each_place_once(points[:, :2], values, quantity)
+    image, extent = _mosaic(places, held)
+    drawn = ax.imshow(
+        image,
+        extent=extent,
+        origin="lower",
+        aspect="auto",
+        interpolation="nearest",
+        cmap=shades,
+        vmin=low,
+        vmax=high,
+    )
+    more = bool((held < low).any() or (held > high).any())
+    bar = ax.figure.colorbar(drawn, ax=ax, extend="both" if more else "neither", pad=0.03)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=SMALL_SIZE, length=2)
+    bar.formatter.set_powerlimits((-2, 3))
+    plain(bar.ax.yaxis.label)
+    bar.set_label(words, fontsize=SMALL_SIZE)
+    beyond = f" ({', '.join(names[2:])} not shown)" if len(names) > 2 else ""
+    label(ax, f"{names[0]}{beyond}", names[1])
+    open_frame(ax)
+    return ax
+
+
+def _each_place_once(
+    points: FloatArray, values: FloatArray, quantity: Quantity
+) -> tuple[FloatArray, FloatArray]:
+    """Join values at one place, as of several equations: evidence adds up, else the largest."""
+    places, inverse = np.unique(points, axis=0, return_inverse=True)
+    if quantity == "evidence":
+        return places, np.bincount(inverse.ravel(), values, len(places)).astype(float)
+    joined = np.empty(len(places))
+    order = np.argsort(np.abs(values), kind="stable")
+    joined[inverse.ravel()[order]] = values[order]  # the last one written is the largest
+    return places, joined
+
+
+def _mosaic(
+    places: FloatArray, values: FloatArray
+) -> tuple[NDArray[Any], tuple[float, float, float, float]]:
+    """Return an image of nearest points, empty where all of them are far, and its extent."""
+    low, high = places.min(axis=0), places.max(axis=0)
+    span = np.where(high > low, high - low, 1.0)
+    from scipy.spatial import cKDTree  # loaded when a map is drawn
+
+    tree = cKDTree((places - low) / span)
+    ticks = [(np.arange(count) + 0.5) / count for count in PIXELS]
+    grid = np.stack(np.meshgrid(*ticks), axis=-1)
+    distance, nearest = tree.query(grid.reshape(-1, 2))
+    apart = np.sqrt(1.0 / len(places))
+    if len(places) > 1:
+        apart = max(apart, float(np.quantile(tree.query(tree.data, k=2)[0][:, 1], 0.95)))
+    image = np.ma.masked_where(distance > FAR * apart, values[nearest]).reshape(grid.shape[:2])
+    (left, bottom), (right, top) = low, low + span
+    return image, (float(left), float(right), float(bottom), float(top))
+
+
+def describe(audit: Audit, quantity: Quantity, name: str = "") -> str:
+    """Return range or signs of what is drawn as text."""
+    group = audit.field
+    if quantity == "evidence":
+        values = group["contribution"].sel(parameter=name).values
+        size = float(np.abs(values).sum()) or 1.0
+        down = 100 * float(values[values > 0].sum()) / size
+        score = float(audit.score.data["B"].sel(parameter=name))
+        return (
+            f"Signed evidence about {visible(name)} at {values.size} points: {percent(down)} of it "
+            f"pulls the parameter down and {percent(100 - down if values.any() else 0.0)} up; the "
+            f"score B is {number(score)}."
+        )
+    values = group[quantity].values
+    ends = f"from {number(float(values.min()))} to {number(float(values.max()))}"
+    if quantity == "field":
+        name = visible(group.attrs["field_name"])
+        return f"The learned field {name} at {values.size} points: {ends}."
+    norm = number(audit.score.residual_norm)
+    return (
+        f"The residual at the {audit.center_word} at {values.size} points: {ends}, norm under the "
+        f"view {norm}."
+    )

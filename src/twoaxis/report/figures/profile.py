@@ -1,0 +1,158 @@
+"""The frozen profile: the residual loss of the frozen field along one parameter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoaxis.diagnosis import Audit
+from twoaxis.geometry import FrozenScan
+from twoaxis.report.inputs import center_word, choose, part_of
+from twoaxis.report.theme import axis_or_new, color, label, legend_above, mark, open_frame
+from twoaxis.text import number, shortened, visible
+
+FloatArray = NDArray[np.float64]
+
+# From this ratio between its ends on, a profile is easier to read on a logarithmic scale.
+LOGARITHMIC = 30.0
+# What lies further below the largest value is rounding, and not shown.
+DEPTH = 1e-9
+
+
+def plot_profile(
+    result: Any, *, parameter: str | None = None, training_view: bool = False, ax: Any = None
+) -> Any:
+    """Draw the frozen profile along one parameter, with its quadratic model and its minimum.
+
+    The field is held; only the parameter moves, and other parameters stay at the center. The
+    quadratic model is that of the residual linearized at the center. A minimum on a bound is
+    labelled as such.
+
+    Parameters
+    ----------
+    result : FrozenScan or Audit
+    parameter : str, optional
+        Needed when there are several.
+    training_view : bool
+        Of an audit: draw the profile under the training view, where that is another one.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    if training_view and isinstance(result, Audit):
+        result = result.training.scan
+    found = part_of(result, FrozenScan, "scan")
+    name = choose(found.names, parameter)
+    scan = found.data.sel(parameter=name)
+    ax = axis_or_new(ax)
+    x, profile = scan["candidate_value"].values, scan["profile"].values
+    ax.plot(x, profile, color=color("ink"), lw=2, label="frozen profile", zorder=4)
+    model = profile
+    if "quadratic_model" in scan:
+        model = scan["quadratic_model"].values
+        ax.plot(x, model, color=color("muted"), lw=1.3, ls=(0, (5, 2)), label="quadratic model")
+    if found.parameters[name].coordinate == "log":
+        _logarithmic(ax, x)
+    _choose_height(ax, profile, model)
+    _mark_values(ax, found, name)
+    if len(found.names) == 1:  # minima of all parameters together do not lie on the curve
+        _mark_minima(ax, found)
+    shown = shortened(name)
+    others = ", others at the center" if len(found.names) > 1 else ""
+    label(ax, f"{shown}{others}", "residual loss of the frozen field")
+    open_frame(ax)
+    legend_above(ax)
+    return ax
+
+
+def _logarithmic(ax: Any, x: FloatArray) -> None:
+    """Scale the axis logarithmically, with plain numbers at its ticks."""
+    from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+
+    ax.set_xscale("log")
+    decades = np.log10(x.max() / x.min())
+    subs = (1, 2, 5) if decades < 2.5 else (1,)
+    if decades < 0.7:
+        from matplotlib.ticker import MaxNLocator
+
+        ax.xaxis.set_major_locator(MaxNLocator(5))
+    else:
+        ax.xaxis.set_major_locator(LogLocator(subs=subs, numticks=9))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _choose_height(ax: Any, profile: FloatArray, model: FloatArray) -> None:
+    """Show the whole profile, and of the model what fits beside it."""
+    top = np.nanmax(profile)
+    floor = max(np.nanmin(profile), DEPTH * top)
+    if top > 0 and floor > 0 and top / floor > LOGARITHMIC:
+        ax.set_yscale("log")
+        ax.set_ylim(floor / 2.5, 2.5 * top)
+        _plain_powers(ax)
+        return
+    room = 0.06 * (top - np.nanmin(profile)) or 0.5 * (abs(top) or 1.0)
+    low = min(np.nanmin(profile), max(np.nanmin(model), 0.0))
+    ax.set_ylim(low - room, top + 2 * room)
+
+
+def _plain_powers(ax: Any) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+
+    ax.yaxis.set_major_locator(LogLocator(numticks=6))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def _mark_values(ax: Any, found: FrozenScan, name: str) -> None:
+    center, delivered = found.center.values[name], found.parameters[name].delivered
+    kind = found.center.kind
+    mark(ax, "truth", center, f"{center_word(kind)} {number(center)}", "center")
+    if delivered is not None and kind != "delivered":
+        mark(ax, "delivered", delivered, f"delivered {number(delivered)}")
+    if found.minimum is not None:
+        minimum = found.minimum[name]
+        word = "minimum" if len(found.names) == 1 else "joint minimum"
+        ends = {f"on the {side} bound of {name}": f", {side} bound" for side in ("lower", "upper")}
+        mark(ax, "preferred", minimum, f"{word} {number(minimum)}{ends.get(found.status, '')}")
+    else:
+        ax.plot([], [], " ", label="flat: no minimum")
+
+
+def _mark_minima(ax: Any, found: FrozenScan) -> None:
+    """Put a dot on each minimum, full on the lowest."""
+    where, height = found.data["local_minimum"].values[:, 0], found.data["local_profile"].values
+    low = ax.get_ylim()[0] * (1.05 if ax.get_yscale() == "log" else 1.0)
+    for k, (x, y) in enumerate(zip(where, height, strict=True)):
+        ax.plot(
+            x,
+            max(y, low),
+            "o",
+            ms=7,
+            mew=1.8,
+            mec=color("preferred"),
+            mfc=color("preferred") if k == 0 else "none",
+            clip_on=False,
+            zorder=6,
+        )
+
+
+def describe(found: FrozenScan, name: str) -> str:
+    """Return minimum, center and delivered value as text."""
+    parameter = found.parameters[name]
+    low, high = parameter.bounds
+    where = "it is flat and has no minimum"
+    if found.minimum is not None:
+        where = f"its minimum lies at {number(found.minimum[name])} ({visible(found.status)})"
+    delivered = parameter.delivered
+    end = "" if delivered is None else f", the delivered value is {number(delivered)}"
+    return (
+        f"Frozen profile along {visible(name)} from {number(low)} to {number(high)}: {where}; "
+        f"the {center_word(found.center.kind)} is {number(found.center.values[name])}{end}."
+    )

@@ -1,0 +1,216 @@
+"""The sections of a page, in order: pictures with alt text and one line on how to read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from twoaxis.diagnosis import Audit
+from twoaxis.diagnosis.result import MISSING
+from twoaxis.report.figures import decision_map, delivery, evidence, profile, resolution, spectrum
+from twoaxis.report.figures import training as along
+from twoaxis.report.theme import MIDDLE, SMALL, inline_svg
+from twoaxis.text import visible
+
+
+class Picture(NamedTuple):
+    """One drawing, what it shows, and one line that says how to read it."""
+
+    svg: str
+    caption: str
+    reading: str
+
+
+class Missing(NamedTuple):
+    """What a section lacks, and the call that adds it."""
+
+    what: str
+    call: str
+
+
+class Section(NamedTuple):
+    """A heading with its pictures: one wide picture per row, or two or three side by side."""
+
+    anchor: str
+    title: str
+    pictures: list[Picture]
+    missing: list[Missing]
+    beside: int = 1
+
+
+def sections(audit: Audit) -> Iterator[Section]:
+    """Draw all pictures of an audit, in the order of the page."""
+    yield map_section(audit)
+    yield _resolution(audit)
+    yield profile_section(audit)
+    yield _evidence(audit)
+    yield _spectrum(audit)
+    yield _delivery(audit)
+    yield _training(audit)
+
+
+def _missing(path: str) -> list[Missing]:
+    return [Missing(*MISSING[path])]
+
+
+def map_section(audit: Audit) -> Section:
+    """Draw the decision map."""
+    reading = (
+        "Lines are the tolerances, and the cell of the point is the route. A hollow point is "
+        "within tolerance or undetermined; a dashed line means that a coordinate is not known."
+        if audit.around_truth
+        else "Lines are the tolerances. There is no column for residual evidence: around a "
+        "candidate a displacement shows where training stopped, not where it should have."
+    )
+    words = decision_map.describe(audit)
+    svg = inline_svg(decision_map.plot_decision_map, audit, alt=words, size=decision_map.SIZE)
+    caption = f"{audit.matched_noun.capitalize()} against field displacement."
+    return Section("decision-map", "Decision map", [Picture(svg, caption, reading)], [])
+
+
+def _resolution(audit: Audit) -> Section:
+    pictures, missing = [], []
+    reading = (
+        "A value inside the histogram can be produced from these observations by noise alone; "
+        "the curve is the prediction from Fisher information."
+    )
+    if audit.resolution is None:
+        missing = _missing("/resolution")
+    else:
+        for name in audit.names:
+            words = resolution.describe(audit, name)
+            svg = inline_svg(resolution.plot_resolution, audit, alt=words, parameter=name)
+            caption = f"Matched fits of {visible(name)} to repeated noise."
+            pictures.append(Picture(svg, caption, reading))
+    return Section("resolution", "Resolution of the observations", pictures, missing)
+
+
+def profile_section(audit: Audit) -> Section:
+    """Draw the frozen profiles."""
+    reading = (
+        "The frozen field prefers the lowest point; its distance from the "
+        f"{audit.center_word} is the displacement. Where the dashed parabola leaves the curve, "
+        "the local displacement is not reliable."
+    )
+    pictures = []
+    for name in audit.names:
+        caption = f"Frozen profile along {visible(name)}"
+        words = profile.describe(audit.scan, name)
+        svg = inline_svg(profile.plot_profile, audit, alt=words, parameter=name)
+        under = ", under the audited view." if audit.cross_view else "."
+        pictures.append(Picture(svg, f"{caption}{under}", reading))
+        if audit.cross_view:
+            words = f"Training view. {profile.describe(audit.training.scan, name)}"
+            svg = inline_svg(
+                profile.plot_profile, audit, alt=words, parameter=name, training_view=True
+            )
+            also = "Delivery is assessed here: the delivered value should lie at this minimum."
+            pictures.append(Picture(svg, f"{caption}, under the training view.", also))
+    return Section("profile", "Value that the frozen field prefers", pictures, [])
+
+
+def _evidence(audit: Audit) -> Section:
+    def drawn(quantity: evidence.Quantity, name: str = "") -> str:
+        words = evidence.describe(audit, quantity, name)
+        options = {"quantity": quantity, "parameter": name or None}
+        return inline_svg(evidence.plot_evidence, audit, alt=words, size=SMALL, **options)
+
+    pictures, missing = [], []
+    if "field" in audit.field:
+        reading = "A field that looks right can still displace the parameter."
+        pictures.append(Picture(drawn("field"), "The learned field.", reading))
+    else:
+        missing = _missing("field")
+    reading = "Strong colors are places where the field does not satisfy the equation."
+    pictures.append(Picture(drawn("residual"), f"Residual at the {audit.center_word}.", reading))
+    for name in audit.names:
+        shown = visible(name)
+        reading = (
+            f"Positive (red) pulls {shown} down, negative (blue) pulls it up; pale regions "
+            "contribute little."
+        )
+        caption = f"Signed evidence about {shown}."
+        pictures.append(Picture(drawn("evidence", name), caption, reading))
+    return Section("evidence", "Residual evidence over the domain", pictures, missing, 3)
+
+
+def _spectrum(audit: Audit) -> Section:
+    pictures, missing = [], []
+    reading = (
+        "The modes where the dashed line rises carry the strength. Areas on both sides of zero "
+        "with a net line near zero are contributions that cancel."
+    )
+    if audit.spectrum is None:
+        missing = _missing("/spectrum")
+    else:
+        basis = visible(audit.spectrum.basis)
+        for name in audit.names:
+            words = spectrum.describe(audit.spectrum, name)
+            svg = inline_svg(spectrum.plot_spectrum, audit, alt=words, parameter=name)
+            caption = f"Residual modes and {visible(name)}; modes are {basis}."
+            pictures.append(Picture(svg, caption, reading))
+    return Section("spectrum", "Residual evidence by mode", pictures, missing)
+
+
+def _delivery(audit: Audit) -> Section:
+    pictures, missing = [], []
+    reading = (
+        "Differences add up in the coordinate: preferred minus true, plus the delivery gap, is "
+        "delivered minus true."
+        if audit.around_truth
+        else "The full bar leads from the delivered value to the one that its own field prefers, "
+        "the hatched bar is the delivery gap back."
+    )
+    if audit.delivery is None and audit.parameters.delivered is not None:
+        what = MISSING["/delivery"][0]
+        missing = [Missing(f"{what}: {audit.training.bound_obstacle}", "")]
+    elif audit.delivery is None:
+        missing = _missing("/delivery")
+    else:
+        view = visible(audit.delivery.view)
+        for name in audit.names:
+            words = delivery.describe(audit.delivery, name)
+            options = {"size": delivery.SIZE, "parameter": name}
+            svg = inline_svg(delivery.plot_delivery, audit, alt=words, **options)
+            caption = f"Delivery of {visible(name)}, under the training view ({view})."
+            pictures.append(Picture(svg, caption, reading))
+    return Section("delivery", "Delivery", pictures, missing)
+
+
+READINGS_ALONG: dict[along.Quantity, tuple[str, str]] = {
+    "loss": ("Recorded losses.", "A loss that still falls at the end has not converged."),
+    "parameter": (
+        "{} and the value that the field prefers at each step.",
+        "A band that closes is a parameter that follows its field.",
+    ),
+    "strength": (
+        "Strength H of {}.",
+        "Where it rises, the residual determines the parameter more firmly.",
+    ),
+    "gap": (
+        "Preferred value minus center, and delivery gap, of {} in its coordinate.",
+        "A gap at zero with a preferred value away from zero is a field that is displaced.",
+    ),
+}
+
+
+def _training(audit: Audit) -> Section:
+    pictures = []
+    for quantity in along.Recorded.of(audit).quantities:
+        caption, reading = READINGS_ALONG[quantity]
+        for name in audit.names[: 1 if quantity == "loss" else None]:
+            words = along.describe(audit, quantity, name)
+            options = {"quantity": quantity, "parameter": None if quantity == "loss" else name}
+            svg = inline_svg(along.plot_along_training, audit, alt=words, size=MIDDLE, **options)
+            shown = caption.format(visible(name))
+            if quantity == "parameter" and audit.snapshots is None:
+                shown = f"{visible(name)} along training."
+                reading = "A parameter that still moves at the end has not converged."
+            pictures.append(Picture(svg, shown, reading))
+    missing = [
+        one
+        for path in ("/history", "/snapshots")
+        if audit.group(path) is None
+        for one in _missing(path)
+    ]
+    return Section("training", "Along training", pictures, missing, 2)

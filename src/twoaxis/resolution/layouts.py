@@ -1,0 +1,282 @@
+"""Layouts and noise: what is observed, and how it is whitened.
+
+A layout is a set of flat indices into the output of the forward model. Noise is Gaussian with a
+known covariance ``Sigma`` over the entries of that output; a layout takes its part of it,
+``Sigma_L = L L^T``. After whitening, ``L^{-1} v``, the noise of every layout is standard normal,
+and a misfit is a plain sum of squares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+from twoaxis.arrays import real_array
+from twoaxis.errors import InputError, refuse_masked
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+# Name of the row over all layouts in a summary; no layout may have it.
+ALL_LAYOUTS = "all layouts"
+# A covariance may be asymmetric by rounding, up to this share of its largest entry.
+SYMMETRY_RTOL = 1e-8
+# Whitened numbers beyond this, or below its inverse, are refused: products of several would leave
+# the range of float64.
+LARGEST_WHITE = 1e60
+
+
+@dataclass(frozen=True)
+class Whitener:
+    """``L^{-1}``, with ``Sigma_L = L L^T`` the noise covariance of one layout.
+
+    Attributes
+    ----------
+    factor : array, shape (n,) or (n, n)
+        Standard deviations of independent noise, or a lower Cholesky factor.
+    """
+
+    factor: FloatArray
+
+    @property
+    def deviations(self) -> FloatArray:
+        """Standard deviation of the noise at each site, shape (n,)."""
+        if self.factor.ndim == 1:
+            return self.factor
+        return np.asarray(np.sqrt(np.sum(self.factor**2, axis=1)))
+
+    def color(self, white: FloatArray) -> FloatArray:
+        """Undo the whitening of one vector: ``L w``."""
+        return np.asarray(self.factor * white if self.factor.ndim == 1 else self.factor @ white)
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Whiten the last axis of `values`."""
+        if self.factor.ndim == 1:
+            return values / self.factor
+        rows = values.reshape(-1, values.shape[-1])
+        solved: FloatArray = solve_triangular(self.factor, rows.T, lower=True).T
+        return solved.reshape(values.shape)
+
+
+@dataclass(frozen=True)
+class WhitenedLayout:
+    """One layout with its noise, ready to be fitted.
+
+    Attributes
+    ----------
+    name : str
+    sites : array of int, shape (n,)
+        Flat indices into the output of the forward model.
+    columns : array of int, shape (n,)
+        Positions of these sites among the entries that the forward model keeps.
+    white : Whitener
+    base : array, shape (n,)
+        Whitened noise-free observations at the center. Data are handled as whitened
+        deviations from it, so that without noise they are exactly zero.
+    """
+
+    name: str
+    sites: IndexArray
+    columns: IndexArray
+    white: Whitener
+    base: FloatArray
+
+    def row(self, values: FloatArray) -> FloatArray:
+        """Return the whitened deviations (n,) of observed values from the center."""
+        with np.errstate(over="ignore"):
+            white = self.white(values)
+        largest = float(np.abs(white).max())
+        if not largest < LARGEST_WHITE:
+            raise InputError(
+                f"observations on layout {self.name!r} below {LARGEST_WHITE:g} standard deviations "
+                "of the noise",
+                f"{largest:.3g}",
+                "check the noise and the observations, and give both in units in which they are "
+                "near 1",
+            )
+        return white - self.base
+
+    def deviations(self, predictions: FloatArray) -> FloatArray:
+        """Return the whitened deviations (..., n) of predictions (..., entries) from the center."""
+        return self.white(predictions[..., self.columns]) - self.base
+
+
+def checked_layouts(
+    layouts: Mapping[Any, ArrayLike] | Sequence[ArrayLike] | None, size: int
+) -> dict[str, IndexArray]:
+    """Return layouts by name; without any, one layout named "all" observes every entry."""
+    if layouts is None:
+        return {"all": np.arange(size)}
+    if not isinstance(layouts, (Mapping, Sequence, np.ndarray)) or isinstance(layouts, str):
+        raise InputError(
+            "layouts as a mapping from names to indices",
+            type(layouts).__name__,
+            'write layouts={"a": [0, 3, 7]}',
+        )
+    named = layouts if isinstance(layouts, Mapping) else dict(enumerate(layouts))
+    if not named:
+        raise InputError("at least one layout", "an empty collection", "leave layouts out for all")
+    names = [str(name) for name in named]
+    if len(set(names)) < len(names) or ALL_LAYOUTS in names:
+        raise InputError(
+            f"layouts with names of their own, and none called {ALL_LAYOUTS!r}",
+            ", ".join(names),
+            "rename them",
+        )
+    return {str(name): _checked_layout(str(name), sites, size) for name, sites in named.items()}
+
+
+def _checked_layout(name: str, sites: ArrayLike, size: int) -> IndexArray:
+    refuse_masked(f"layout {name!r}", sites)
+    try:
+        array = np.asarray(sites)
+    except ValueError:  # a ragged list
+        array = np.empty(0)
+    if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:
+        fix = (
+            f"turn the mask into indices with numpy.flatnonzero(layouts[{name!r}])"
+            if array.dtype.kind == "b"
+            else "pass a non-empty, one-dimensional list of integers"
+        )
+        raise InputError(
+            f"layout {name!r} as flat indices into what forward returns",
+            f"an array of {array.dtype} with shape {array.shape}",
+            fix,
+        )
+    outside = array[(array < 0) | (array >= size)]
+    if outside.size:
+        raise InputError(
+            f"indices of layout {name!r} from 0 to {size - 1}",
+            f"{outside.size} outside, such as {outside[0]}",
+            "index the flattened output, for instance with numpy.ravel_multi_index",
+        )
+    unique, counts = np.unique(array, return_counts=True)
+    if (counts > 1).any():
+        raise InputError(
+            f"each index of layout {name!r} once",
+            f"{(counts > 1).sum()} repeated, such as {unique[counts > 1][0]}",
+            "drop the repetitions; a site measured twice is one site with smaller noise",
+        )
+    return array.astype(np.intp)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Checked noise over all entries: standard deviations, or a covariance.
+
+    Attributes
+    ----------
+    array : array, shape (N,) or (N, N)
+    """
+
+    array: FloatArray
+
+    def whitener(self, sites: IndexArray, name: str) -> Whitener:
+        """Return the whitener of the layout with these sites."""
+        if self.array.ndim == 1:
+            return Whitener(self.array[sites])
+        try:
+            return Whitener(cholesky(self.array[np.ix_(sites, sites)], lower=True))
+        except LinAlgError:
+            smallest = np.linalg.eigvalsh(self.array[np.ix_(sites, sites)])[0]
+            raise InputError(
+                "a positive definite noise covariance",
+                f"a smallest eigenvalue of {smallest:.3g} on layout {name!r}",
+                "correct the covariance, or add a small variance to its diagonal",
+            ) from None
+
+
+def checked_noise(noise: ArrayLike, shape: tuple[int, ...]) -> Noise:
+    """Read noise as one standard deviation, one per entry, or a covariance over the entries."""
+    size = int(np.prod(shape))
+    array = real_array("noise", noise)
+    if not np.isfinite(array).all():
+        raise InputError("finite noise", "values that are not finite", "pass finite numbers")
+    if array.ndim == 0 or array.shape == shape or array.shape == (size,):
+        deviations = np.broadcast_to(array, shape).ravel() if array.ndim == 0 else array.ravel()
+        if (deviations <= 0).any():
+            raise InputError(
+                "noise as positive standard deviations",
+                f"{deviations.min():g}",
+                "pass values above zero; leave noise out and give data to have it estimated",
+            )
+        return Noise(deviations)
+    if array.shape == (size, size):
+        asymmetry = np.abs(array - array.T).max()
+        if asymmetry > SYMMETRY_RTOL * np.abs(array).max():
+            raise InputError(
+                "a symmetric noise covariance",
+                f"entries that differ from their transpose by up to {asymmetry:.3g}",
+                "pass a covariance matrix, for instance (C + C.T) / 2",
+            )
+        return Noise(array)
+    raise InputError(
+        f"noise as one number, one for each of the {size} entries that forward returns "
+        f"(shape {shape}), or a {size} by {size} covariance",
+        f"the shape {array.shape}",
+        "index noise like the whole output of forward; each layout takes its own part",
+    )
+
+
+def output_points(points: ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
+    """Return where the entries of the output lie, shape (N, k); by default, their indices."""
+    size = int(np.prod(shape))
+    if points is None:
+        return np.column_stack(np.unravel_index(np.arange(size), shape or (1,))).astype(float)
+    array = real_array("points", points)
+    if array.ndim != 2 or len(array) != size or not np.isfinite(array).all():
+        raise InputError(
+            f"points as finite numbers of shape ({size}, k), a row for each entry",
+            f"the shape {array.shape}",
+            "flatten the grid like the output of forward, one column per coordinate",
+        )
+    return array
+
+
+def checked_data(
+    data: ArrayLike | Mapping[Any, ArrayLike],
+    layouts: Mapping[str, IndexArray],
+    shape: tuple[int, ...],
+) -> dict[str, FloatArray]:
+    """Return observed values by layout."""
+    if isinstance(data, Mapping):
+        named = {str(name): real_array("data", values) for name, values in data.items()}
+        if set(named) != set(layouts):
+            raise InputError(
+                f"data for the layouts {', '.join(layouts)}",
+                f"data for {', '.join(named) or 'none'}",
+                "give one array for each layout, under the same name",
+            )
+    else:
+        array = real_array("data", data)
+        one = next(iter(layouts.values()))
+        if array.shape == shape:
+            named = {name: array.ravel()[sites] for name, sites in layouts.items()}
+        elif len(layouts) == 1 and array.shape == one.shape:
+            named = {next(iter(layouts)): array}
+        else:
+            raise InputError(
+                f"data in the shape {shape} that forward returns, or one array for each layout",
+                f"the shape {array.shape}",
+                "pass a mapping from layout names to the values observed there",
+            )
+    for name, values in named.items():
+        if values.shape != layouts[name].shape:
+            raise InputError(
+                f"{len(layouts[name])} observed values for layout {name!r}",
+                f"the shape {values.shape}",
+                "list the values in the order of the indices of the layout",
+            )
+        bad = ~np.isfinite(values)
+        if bad.any():
+            raise InputError(
+                f"finite observations for layout {name!r}",
+                f"{bad.sum()} not finite, the first at position {np.flatnonzero(bad)[0]}",
+                "leave missing sites out of the layout",
+            )
+    return named

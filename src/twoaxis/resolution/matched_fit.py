@@ -1,0 +1,143 @@
+"""How a matched fit is made: what comes out, and the two ways to get there.
+
+Data are whitened: with the noise covariance ``Sigma = L L^T`` a data vector ``y`` enters as
+``L^{-1} (y - G(center))``, so that the noise is standard normal (`twoaxis.resolution.layouts`).
+The matched estimate is the maximum of the Gaussian likelihood inside the parameter bounds, under
+the forward model ``G`` that also made the data:
+
+``q_hat = argmin chi2(q)``, ``chi2(q) = | L^{-1} (y - G(q)) |^2``.
+
+The likelihood-profile set of a parameter holds the values at which chi2, with the other
+parameters fitted again, rises by at most the `level` quantile of chi-square with one degree of
+freedom (`deviance_limit`).
+
+Two estimators find that minimum:
+
+bank (`twoaxis.resolution.bank_fit`)
+    For one parameter. The model is solved at some hundred values; between them each prediction
+    is a cubic (PCHIP), so that chi2 is a piecewise polynomial whose minima and level sets are
+    found exactly, for all datasets at once. Some estimates are compared with direct
+    optimization, and a bank that is too coarse is refined.
+direct (`twoaxis.resolution.direct_fit`)
+    For any number of parameters: nonlinear least squares with the model itself, from several
+    starting points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincinv
+
+from twoaxis.progress import Advance
+from twoaxis.resolution.layouts import WhitenedLayout
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Maximum-likelihood fits of R whitened data rows on one layout, d parameters.
+
+    Attributes
+    ----------
+    estimate : array, shape (R, d)
+        Coordinates of the maximum of the likelihood inside the bounds.
+    chi2 : array, shape (R,)
+        Minimum of the whitened sum of squares.
+    on_bound : array of bool, shape (R, d)
+        Whether the estimate stopped at the end of the usable range.
+    converged : array of bool, shape (R,)
+    deviance : array, shape (R, d)
+        Profile deviance of each parameter at the center: how much chi2 rises when that
+        parameter is held at the center and the others are fitted again.
+    joint_deviance : array, shape (R,)
+        The same with all parameters held at the center.
+    agreeing_starts : array of int, shape (R,)
+        How many starting points led to this minimum.
+    center_won : array of bool, shape (R,)
+        Whether the start at the center found this minimum; elsewhere the likelihood has several.
+    lower, upper : array, shape (R, d), optional
+        Ends of the likelihood-profile set of each parameter; of its hull where it has gaps.
+    open_lower, open_upper : array of bool, shape (R, d), optional
+        Whether the set reaches the end of the usable range.
+    """
+
+    estimate: FloatArray
+    chi2: FloatArray
+    on_bound: BoolArray
+    converged: BoolArray
+    deviance: FloatArray
+    joint_deviance: FloatArray
+    agreeing_starts: NDArray[np.intp]
+    center_won: BoolArray
+    lower: FloatArray | None = None
+    upper: FloatArray | None = None
+    open_lower: BoolArray | None = None
+    open_upper: BoolArray | None = None
+
+
+def joined(portions: list[Fits]) -> Fits:
+    """Return the fits of several portions of rows as one."""
+    return Fits(
+        **{
+            field.name: np.concatenate([getattr(p, field.name) for p in portions])
+            for field in fields(Fits)
+            if getattr(portions[0], field.name) is not None
+        }
+    )
+
+
+def deviance_limit(level: float, parameters: int = 1) -> float:
+    """Return the `level` quantile of chi-square with this many degrees of freedom."""
+    return float(2 * gammaincinv(parameters / 2, level))
+
+
+class Estimator(Protocol):
+    """A way to fit whitened data rows."""
+
+    @property
+    def method(self) -> str:
+        """Either "bank" or "direct"."""
+        ...
+
+    @property
+    def starts(self) -> int:
+        """Number of starting points of each fit."""
+        ...
+
+    def fit(self, layout: WhitenedLayout, rows: FloatArray, advance: Advance | None = None) -> Fits:
+        """Fit rows of whitened deviations from the center, shape (R, n)."""
+        ...
+
+    def sets(self, layout: WhitenedLayout, rows: FloatArray, fits: Fits) -> Fits:
+        """Return the fits with the ends of their likelihood-profile sets."""
+        ...
+
+    def predict(self, layout: WhitenedLayout, coordinates: FloatArray) -> FloatArray:
+        """Return the whitened deviations (n,) at one point."""
+        ...
+
+    def linearize(
+        self, layout: WhitenedLayout, coordinates: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the whitened deviations (n,) and their derivative (n, d) at one point."""
+        ...
+
+
+def gauss_newton_step(
+    estimator: Estimator, layout: WhitenedLayout, rows: FloatArray, start: FloatArray
+) -> FloatArray:
+    """Return one Gauss-Newton step of the matched forward model from `start`, for every row.
+
+    With the whitened sensitivities ``S`` and misfit ``r`` at the start, the estimate is
+    ``q + (S^T S)^{-1} S^T r``. The study takes it from the parameter that the network
+    delivered: a first correction by the forward model.
+    """
+    value, slope = estimator.linearize(layout, start)
+    step = np.linalg.lstsq(slope, (rows - value).T, rcond=None)[0].T
+    return np.asarray(start + step, dtype=float)

@@ -1,0 +1,218 @@
+"""The checked input of one call of `twoaxis.resolve`.
+
+Whatever can be wrong with the input is found here, before the expensive part starts. A built-in
+problem becomes the same thing as a forward model of the user: its declared solver at the
+observed sites, its parameters, its noise and its layouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twoaxis.errors import InputError
+from twoaxis.forward import ForwardModel, get_solver
+from twoaxis.observations import layout as layout_sites
+from twoaxis.observations import noise_scale
+from twoaxis.parameters import Center, Parameter, Parameters
+from twoaxis.problems import Problem
+from twoaxis.resolution.layouts import (
+    Noise,
+    WhitenedLayout,
+    checked_data,
+    checked_layouts,
+    checked_noise,
+    output_points,
+)
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is resolved: parameters, forward models, layouts, noise and data.
+
+    Attributes
+    ----------
+    parameters : Parameters
+    center : Center
+        The point that the replicas are simulated at.
+    model, fit_model : ForwardModel
+        The model of the data and the one of the fit; mostly the same object.
+    layouts : dict of str to array of int
+        Flat indices into the output of the model.
+    noise : Noise or None
+        None where it is to be estimated from the data.
+    data : dict of str to array, or None
+        Observed values by layout.
+    points : array, shape (N, k)
+        Where the entries of the output lie.
+    level : float
+        Confidence level of the likelihood-profile sets.
+    """
+
+    parameters: Parameters
+    center: Center
+    model: ForwardModel
+    fit_model: ForwardModel
+    layouts: dict[str, IndexArray]
+    noise: Noise | None
+    data: dict[str, FloatArray] | None
+    points: FloatArray
+    level: float
+
+    @property
+    def q(self) -> FloatArray:
+        """Coordinates of the center, shape (d,)."""
+        return self.parameters.coordinates(self.center.values)
+
+    @property
+    def start(self) -> FloatArray:
+        """Where the Gauss-Newton step starts: the delivered values, or else the center."""
+        known = {n: p.delivered for n, p in self.parameters.items() if p.delivered is not None}
+        return self.parameters.coordinates({**self.center.values, **known})
+
+    @property
+    def units(self) -> FloatArray:
+        """The step in each coordinate that stands for 100%, shape (d,)."""
+        return self.parameters.units(self.center.values)
+
+    @property
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds of the coordinates, each of shape (d,)."""
+        return self.parameters.coordinate_bounds
+
+    @property
+    def unit_noise(self) -> Noise:
+        """Independent noise of one, for fits that come before the noise is known."""
+        return Noise(np.ones(self.model.size))
+
+    def whitened(
+        self, noise: Noise, layouts: Mapping[str, IndexArray] | None = None
+    ) -> list[WhitenedLayout]:
+        """Return the layouts with this noise; `layouts` replaces those of the setup."""
+        found = []
+        for name, sites in (self.layouts if layouts is None else layouts).items():
+            white = noise.whitener(sites, name)
+            columns = np.searchsorted(self.model.entries, sites)
+            base = white(self.model.center_values[sites])
+            found.append(WhitenedLayout(name, sites, columns, white, base))
+        return found
+
+
+def prepare(
+    forward: Callable[..., Any],
+    parameters: Mapping[str, Parameter],
+    noise: ArrayLike | None,
+    layouts: Mapping[Any, ArrayLike] | Sequence[ArrayLike] | None,
+    *,
+    at: str | Mapping[str, float] | None,
+    data: ArrayLike | Mapping[Any, ArrayLike] | None,
+    points: ArrayLike | None,
+    fit_forward: Callable[..., Any] | None,
+    vectorized: bool,
+    level: float,
+) -> Setup:
+    """Check the arguments of `twoaxis.resolve`, and call the forward models at the center."""
+    checked = Parameters(parameters)
+    center = checked.center(at)
+    model = ForwardModel(forward, checked, center.values, vectorized=vectorized)
+    sites = checked_layouts(layouts, model.size)
+    entries = np.unique(np.concatenate(list(sites.values())))
+    model.observe(entries)
+    fit_model = model
+    if fit_forward is not None:
+        fit_model = ForwardModel(
+            fit_forward, checked, center.values, vectorized=vectorized, name="fit_forward"
+        )
+        if fit_model.shape != model.shape:
+            raise InputError(
+                f"fit_forward to return the shape {model.shape} that forward returns",
+                f"the shape {fit_model.shape}",
+                "interpolate its predictions to the entries of forward",
+            )
+        fit_model.observe(entries)
+    if noise is None and data is None:
+        raise InputError(
+            "noise, or data to estimate it from",
+            "neither",
+            "pass noise=..., or the observed values as data=...",
+        )
+    return Setup(
+        parameters=checked,
+        center=center,
+        model=model,
+        fit_model=fit_model,
+        layouts=sites,
+        noise=None if noise is None else checked_noise(noise, model.shape),
+        data=None if data is None else checked_data(data, sites, model.shape),
+        points=output_points(points, model.shape),
+        level=level,
+    )
+
+
+def problem_arguments(
+    problem: Problem,
+    parameters: Mapping[str, Parameter] | None,
+    noise: ArrayLike | None,
+    layouts: Mapping[Any, ArrayLike] | Sequence[Any] | None,
+    points: ArrayLike | None,
+    fit_forward: Any,
+) -> dict[str, Any]:
+    """Return a built-in problem as the arguments of `prepare` that describe a forward model.
+
+    The declared solver is run once for all layouts: its output is the field at the sites that
+    some layout observes, in ascending order.
+    """
+    if points is not None:
+        raise InputError(
+            f"no points for the problem {problem.name}, whose sites are known",
+            "points",
+            "leave points out",
+        )
+    if fit_forward not in (None, "fine", "coarse"):
+        raise InputError(
+            'fit_forward "fine" or "coarse" for a built-in problem',
+            repr(fit_forward),
+            "choose one of its solvers, or pass a forward model instead of the problem",
+        )
+    solver = get_solver(problem)
+    sites = _sites(problem, layouts, int(np.prod(solver.shape)))
+    observed = np.unique(np.concatenate(list(sites.values())))
+    places = solver.points(observed)
+
+    def fine(**values: FloatArray) -> FloatArray:
+        return solver.at_sites(observed, **values)
+
+    def coarse(**values: FloatArray) -> FloatArray:
+        return get_solver(problem, "coarse").at_points(places, **values)
+
+    return {
+        "forward": fine,
+        "parameters": problem.parameters if parameters is None else parameters,
+        "noise": noise_scale(problem) if noise is None else noise,
+        "layouts": {name: np.searchsorted(observed, s) for name, s in sites.items()},
+        "points": places,
+        "fit_forward": coarse if fit_forward == "coarse" else None,
+        "vectorized": True,
+    }
+
+
+def _sites(problem: Problem, layouts: Any, size: int) -> dict[str, IndexArray]:
+    """Return the layouts of a problem as flat indices into its fine field, by name."""
+    if isinstance(layouts, Mapping):
+        return checked_layouts(layouts, size)
+    if layouts is None:
+        layouts = problem.observed.layouts
+    seeds = list(layouts) if isinstance(layouts, Iterable) else [layouts]
+    sites = {str(seed): layout_sites(problem, seed) for seed in seeds}
+    if not seeds:
+        raise InputError("at least one layout", "none", "pass layout seeds, such as [8, 9]")
+    if len(sites) < len(seeds):
+        raise InputError("each layout once", f"layouts={seeds}", "remove the repetitions")
+    return sites

@@ -1,0 +1,71 @@
+"""Matched fits of the study's datasets with the declared solver, each computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+import pandas as pd
+
+from twoaxis.observations import FRESH_NOISE_SEED, published_dataset
+from twoaxis.problems import get_problem
+from twoaxis.resolution import Resolution, benchmark_draws, resolve
+from twoaxis.studies.fields import LAYOUTS
+
+
+@lru_cache
+def matched_fits(problem: str, replicas: int, stream: int = 0) -> Resolution:
+    """Return the matched fits of a problem's fresh datasets, computed once.
+
+    The noise stream is that of `twoaxis.fresh_dataset`: ``estimate`` at a layout and replica
+    number k is the matched fit of ``fresh_dataset(problem, layout=layout, replica=k)``. Layouts
+    are labelled by their seed as text. The bank is not checked here; the resolution block
+    does that.
+    """
+    return resolve(
+        problem,
+        layouts=LAYOUTS,
+        replicas=replicas,
+        seed=FRESH_NOISE_SEED + stream,
+        validate=0,
+        progress=False,
+    )
+
+
+@lru_cache
+def matched_draws() -> pd.DataFrame:
+    """Return the table of `twoaxis.benchmark_draws`, computed once."""
+    return benchmark_draws(progress=False)
+
+
+@lru_cache
+def matched_errors() -> Mapping[tuple[str, int], float]:
+    """Return the matched errors in percent by problem and dataset."""
+    draws = matched_draws()
+    keys = zip(draws["problem"], draws["dataset"], strict=True)
+    return dict(zip(keys, draws["error_percent"], strict=True))
+
+
+@lru_cache
+def gauss_newton_error(problem: str, dataset: int, delivered: float) -> float:
+    r"""Return the error in percent after one step of the forward model from a delivered value.
+
+    The step is taken in the logarithm, under the matched likelihood of the published data:
+    :math:`q + (S^\top S)^{-1} S^\top (y - f(q))` with the sensitivities
+    :math:`S = \partial f / \partial q` at :math:`q = \log p`. A value outside the bounds
+    widens them.
+    """
+    declared = get_problem(problem)
+    ((name, parameter),) = declared.parameters.items()
+    held = replace(parameter.holding(delivered), delivered=delivered)
+    found = resolve(
+        declared,
+        {name: held},
+        layouts=[dataset],
+        replicas=1,
+        data={dataset: published_dataset(problem, dataset).values},
+        validate=0,
+        progress=False,
+    )
+    return float(found.data["data_gauss_newton_deviation_percent"].squeeze())

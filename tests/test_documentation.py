@@ -1,0 +1,43 @@
+"""The documentation names files, functions and words that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import twoaxis as ta
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    + [p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts]
+)
+# Words that readers of SciPy's or ArviZ's documentation would have to decode.
+PRIVATE = re.compile(
+    r"\b(to mend|mended|per cent|whole numbers?|foretold|said aloud|delivered less|"
+    r"excess of the field|does not matter|the same by frozen scan|pale places|optimi[sz]e?rs? told)\b"
+    r"|\d (?:%|percent\b)"
+    r"|\b(cent(?:re|red|res)|neighbours?|colours?|optimis\w+|minimis\w+|initialis\w+|licence)\b",
+    re.IGNORECASE,
+)
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/how-it-works-inside.md"])
+def test_the_files_that_a_page_names_exist(page):
+    named = re.findall(r"`([\w/]+(?:\.py|/))`", (ROOT / page).read_text())
+    assert len(named) > 20
+    src = ROOT / "src" / "twoaxis"
+    outside = {"docs/", "results/", "benchmarks/", "examples/"}
+    assert [n for n in named if n not in outside and not (src / n).exists()] == []
+
+
+def test_every_public_name_is_in_the_reference():
+    reference = (ROOT / "docs" / "reference" / "api.md").read_text()
+    missing = [n for n in ta.__all__ if not re.search(rf"\b{n}\b", reference)]
+    assert missing == ["__version__"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_plain_words(page):
+    found = [match.group() for match in PRIVATE.finditer(page.read_text())]
+    assert found == []
