@@ -87,7 +87,7 @@ def make_all(home: Path) -> None:
         validate=0,
         progress=False,
     )
-    frozen.export(home / "residual" / "file.nc")
+    frozen.save(home / "residual" / "file.nc")
     resolution.save(home / "resolution" / "file.nc")
     audit = ta.audit(frozen, resolution=resolution)
     audit.with_actions(audit.actions).to_netcdf(home / "audit" / "file.nc")
@@ -213,7 +213,7 @@ def _plain(value: Any) -> Any:
 
 
 def _read_residual(place: Path) -> Any:
-    frozen = ta.load_residual(place / "file.nc")
+    frozen = ta.load(place / "file.nc")
     middle = (frozen.coordinate_bounds[0] + frozen.coordinate_bounds[1]) / 2
     return repr(frozen), np.asarray(frozen.at(middle)).tobytes(), frozen.notes
 

@@ -103,6 +103,7 @@ def originals(tmp_path_factory):
     )
     found = ta.resolve(lambda k: np.exp(-k * POINTS), RATE, 0.01, replicas=3, progress=False)
     tolerance = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
+    frozen.save(home / "residual.nc")
     found.save(home / "resolution.nc")
     ta.score(frozen).save(home / "score.nc")
     ta.audit(frozen, resolution=found, tolerance=tolerance).save(home / "audit.nc")

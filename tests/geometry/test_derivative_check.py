@@ -48,7 +48,7 @@ def test_a_half_lost_derivative_is_replaced_by_differences(residual):
     with pytest.warns(ta.AccuracyWarning, match="automatic derivative .* is not used"):
         found = ta.score(residual, NU, POINTWISE, points=POINTS)
     assert found.displacement["nu"] == pytest.approx(expected.displacement["nu"], rel=1e-9)
-    assert found.derivative.startswith("centred differences, step 0.001 (")
+    assert found.derivative.startswith("central differences, step 0.001 (")
     with pytest.raises(ta.InputError, match=r"(?s)derivatives are exact.*(disagrees|cannot)"):
         ta.score(residual, NU, POINTWISE, points=POINTS, derivative="exact")
 

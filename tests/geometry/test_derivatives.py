@@ -152,7 +152,7 @@ def test_the_error_of_differences_falls_with_the_square_of_the_step():
 def test_the_default_for_numpy_is_the_published_difference():
     auto = linearize(frozen_of(in_numpy), CENTER)
     asked = linearize(frozen_of(in_numpy), CENTER, "difference", 1e-3)
-    assert auto.source == asked.source == "centred differences, step 0.001"
+    assert auto.source == asked.source == "central differences, step 0.001"
     np.testing.assert_array_equal(auto.jacobian, asked.jacobian)
 
 

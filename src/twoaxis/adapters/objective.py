@@ -18,15 +18,14 @@ from typing import Any, final
 import numpy as np
 
 from twoaxis.adapters.foreign import (
-    FloatArray,
     as_numpy,
     as_points,
-    check_callable,
     explained,
     foreign,
 )
 from twoaxis.adapters.pytorch import from_torch
-from twoaxis.errors import InputError
+from twoaxis.arrays import FloatArray
+from twoaxis.errors import InputError, check_callable
 from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameter, Parameters
 from twoaxis.views import View
@@ -100,8 +99,8 @@ def objective(
         )
     known = Parameters(parameters or {})
     known.require("delivered")
-    check_callable("loss", loss, ("model",), known)
-    check_callable("residual", residual, ("model", "points"), known)
+    check_callable("loss", loss, known, ("model",))
+    check_callable("residual", residual, known, ("model", "points"))
     weights = [each for each in model.parameters() if each.requires_grad]
     if not weights:
         raise InputError(

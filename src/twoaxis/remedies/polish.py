@@ -248,7 +248,7 @@ class Polish(Result[xr.Dataset]):
         where the truth is known, and the residual loss.
         """
         columns = ("value", "preferred", "gap_percent", "error_percent", "residual_loss")
-        table = self.data[list(columns)].to_dataframe(dim_order=STATE)
+        table: pd.DataFrame = self.data[list(columns)].to_dataframe(dim_order=STATE)
         return table[list(columns)].dropna(axis=1, how="all")
 
     def actions(self) -> list[Action]:

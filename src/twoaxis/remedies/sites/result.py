@@ -202,7 +202,8 @@ class SuggestedSites(Result[xr.Dataset]):
     @property
     def points(self) -> xr.DataArray:
         """Where the new sites lie, (site, axis)."""
-        return self.data["site_position"]
+        found: xr.DataArray = self.data["site_position"]
+        return found
 
     @property
     def design_points(self) -> pd.DataFrame:
@@ -229,9 +230,7 @@ class SuggestedSites(Result[xr.Dataset]):
         return self._curve("random_error_percent")
 
     def _curve(self, name: str) -> xr.DataArray:
-        array = self.data[name]
-        alone = {dim: 0 for dim in ("point", "parameter") if array.sizes[dim] == 1}
-        return array.isel(alone, drop=True)
+        return _squeezed(self.data[name])
 
     def efficiency(self) -> xr.DataArray:
         """Return the share of the best possible information at each design point, (point,).
@@ -372,6 +371,12 @@ class SuggestedSites(Result[xr.Dataset]):
         return f"{what}, made for {made_for}; mean {noun} in percent, to first order"
 
 
+def _squeezed(array: xr.DataArray) -> xr.DataArray:
+    """Leave out the dimensions of a single parameter and of a single design point."""
+    alone = {dim: 0 for dim in ("point", "parameter") if array.sizes[dim] == 1}
+    return array.isel(alone, drop=True)
+
+
 class Verification:
     """Predicted beside verified mean error of a layout, in percent.
 
@@ -392,9 +397,7 @@ class Verification:
         self.resolutions = resolutions
 
     def _of(self, name: str) -> xr.DataArray:
-        array = self.data[name]
-        alone = {dim: 0 for dim in ("point", "parameter") if array.sizes[dim] == 1}
-        return array.isel(alone, drop=True)
+        return _squeezed(self.data[name])
 
     @property
     def predicted(self) -> xr.DataArray:
