@@ -3,9 +3,9 @@ r"""How the residual changes with the parameters, as exactly as its author allow
 First derivatives are exact where the residual brings its own, or where it is made of JAX or
 PyTorch operations: these libraries are never imported here, but where a residual returns one
 of their arrays, the library is loaded already and differentiates the residual forward. Any
-other residual is differentiated by central differences in the coordinate, with the published step 1e-3; next to
-a bound the difference is shifted inward, and stays of second order: the residual is never
-evaluated outside the bounds.
+other residual is differentiated by central differences in the coordinate, with the published
+step 1e-3; next to a bound the difference is shifted inward, and stays of second order: the
+residual is never evaluated outside the bounds.
 
 Exact derivatives are compared with differences before they are used
 (`twoaxis.geometry.derivative_check`): a plain number, a detached tensor or ``stop_gradient`` in
