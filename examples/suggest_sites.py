@@ -74,8 +74,8 @@ audit = ta.audit(frozen, resolution=resolution, data=readings, tolerance=toleran
 values = {name: one.delivered for name, one in frozen.parameters.items()}
 ranges = {name: (value / 1.5, value * 1.5) for name, value in values.items()}
 found = ta.suggest_sites(
-    cloud, frozen.parameters, noise, 20, at=ranges, points=32, present=taken,
-    coordinates={"x": x, "t": t}, spacing=(0.3, 0.1), forbidden=bridge, progress=False,
+    cloud, frozen.parameters, noise, 20, at=ranges, design_points=32, present=taken,
+    points={"x": x, "t": t}, spacing=(0.3, 0.1), forbidden=bridge, progress=False,
 )  # fmt: skip
 print(found, "\n")
 verified = found.verify(replicas=100, starts=1, progress=False)

@@ -300,9 +300,10 @@ class Parameters(Mapping[str, Parameter]):
         """
         if at is None:
             at = "truth" if self.truth is not None else "delivered"
-        if at == "truth" or at == "delivered":
-            kind: Literal["truth", "delivered"] = "truth" if at == "truth" else "delivered"
-            return Center(kind=kind, values=self.require(kind))
+        field: Literal["truth", "delivered"]
+        for field in ("truth", "delivered"):
+            if at == field:
+                return Center(kind=field, values=self.require(field))
         if not isinstance(at, Mapping):
             raise InputError(
                 'at="truth", at="delivered" or a mapping from names to values',
@@ -325,9 +326,8 @@ class Parameters(Mapping[str, Parameter]):
         remove it from every parameter: ``parameters.replace(truth=None)``.
         """
         changed = {}
-        new: dict[str, Any]
         for name, parameter in self.items():
-            new = {f: None if values is None else values[name] for f, values in fields.items()}
+            new: dict[str, Any] = {f: None if v is None else v[name] for f, v in fields.items()}
             changed[name] = replace(parameter, **new)
         return Parameters(changed)
 

@@ -8,6 +8,7 @@ from twoaxis.errors import InputError
 from twoaxis.forward import get_solver
 from twoaxis.observations import published_dataset
 from twoaxis.problems import get_problem
+from twoaxis.runs import Run, Snapshot
 from twoaxis.studies.blocks.heldout_pilot import (
     BLOCK,
     candidates,
@@ -20,7 +21,7 @@ from twoaxis.studies.matched import gauss_newton_error
 from twoaxis.studies.published import published_figures
 from twoaxis.studies.readouts import PREDICTION, held_out
 from twoaxis.studies.scale import FULL, SMOKE
-from twoaxis.training import Network, Run, Snapshot, settings_for
+from twoaxis.training import Network, settings_for
 from twoaxis.views import Pointwise
 
 BOUNDS = {"burgers": (0.002, 0.05), "buckley-leverett": (0.5, 4.0), "allen-cahn": (1.0, 10.0)}

@@ -90,14 +90,14 @@ def objective(
         return subject.objective()
     torch = foreign("torch", "torch", "twoaxis.objective")
     model = _double_copy(torch, subject)
-    missing = [name for name, value in given.items() if value is None]
-    if missing:
+    if loss is None or parameters is None or residual is None or points is None:
+        missing = [name for name, value in given.items() if value is None]
         raise InputError(
             "loss, parameters, residual and points of a PyTorch model",
             f"no {', '.join(missing)}",
             "write twoaxis.objective(model, loss, parameters, residual=..., points=...)",
         )
-    known = Parameters(parameters or {})
+    known = Parameters(parameters)
     known.require("delivered")
     check_callable("loss", loss, known, ("model",))
     check_callable("residual", residual, known, ("model", "points"))
