@@ -28,7 +28,7 @@ from twoaxis.cli.train import print_runs, print_stopped
 if TYPE_CHECKING:
     from twoaxis.diagnosis import Audit, Tolerance
     from twoaxis.resolution import Resolution
-    from twoaxis.training import Run
+    from twoaxis.runs import Run
 
 ASSUMED_PERCENT = 5.0
 STEPS = 5000
@@ -124,7 +124,7 @@ def audit(
                 steps=steps,
                 conditions=conditions.value,
                 snapshots=min(SNAPSHOTS, max(steps, 0)),
-                out=where / "runs",
+                store=where / "runs",
                 device=device.value,
             )
         except KeyboardInterrupt:
@@ -133,7 +133,7 @@ def audit(
         where = ensure_directory(where)
     if len(runs) > 1:
         for name in dict.fromkeys(run.problem.name for run in runs):
-            own = twoaxis.Runs([run for run in runs if run.problem.name == name])
+            own = twoaxis.Runs.of([run for run in runs if run.problem.name == name])
             names = list(own[0].problem.parameters)
             print_runs(own[0].problem.title, own.to_dataframe(), names, truth)
     notes = [] if declared else [_assumption(limits)]
@@ -157,7 +157,7 @@ def _audits(
     runs: list[Run], truth: bool, tolerance: Tolerance, replicas: int, notes: list[str]
 ) -> Iterator[tuple[Run, Audit]]:
     """Yield each run with its audit; runs on the same data share their resolution."""
-    from twoaxis.training import audit_run, resolution_of_run
+    import twoaxis
 
     resolved: dict[tuple[str, str], Resolution] = {}
     for run in runs:
@@ -165,11 +165,15 @@ def _audits(
         observed = f"{run.spec.describe()['observations']} {run.dataset.noise_scale}"
         source = (run.problem.name, observed if truth else run.key)
         if source not in resolved:
-            resolved[source] = resolution_of_run(run, truth=truth, replicas=replicas)
+            resolved[source] = run.resolve(truth=truth, replicas=replicas)
         yield (
             run,
-            audit_run(
-                run, tolerance=tolerance, truth=truth, resolution=resolved[source], notes=notes
+            twoaxis.audit(
+                run,
+                tolerance=tolerance,
+                at="truth" if truth else "delivered",
+                resolution=resolved[source],
+                notes=notes,
             ),
         )
 

@@ -17,7 +17,7 @@ from twoaxis.text import quantity, visible
 if TYPE_CHECKING:
     from twoaxis.diagnosis import Audit
     from twoaxis.diagnosis.actions import Action
-    from twoaxis.training import Run
+    from twoaxis.runs import Run
 
 
 @app.command()
@@ -115,7 +115,7 @@ def _run_of(found: Audit, given: Path | None, beside: Path) -> Run | None:
     where = beside if given is None else given
     if given is None and not beside.is_dir():
         return None
-    from twoaxis.training import load_runs
+    from twoaxis.runs import load_runs
 
     delivered = {name: p.delivered for name, p in found.parameters.items()}
     for run in load_runs(where):

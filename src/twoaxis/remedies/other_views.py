@@ -22,8 +22,8 @@ from twoaxis.remedies.simulated.rank_views import displacements
 from twoaxis.remedies.simulated.result import CLEAR, SimulatedAudit
 
 if TYPE_CHECKING:
+    from twoaxis.runs import Run
     from twoaxis.runs.pipeline import Pipeline
-    from twoaxis.training import Run
 
 FloatArray = NDArray[np.float64]
 # The published methods whose view is known before training; RBA and the selector learn theirs.

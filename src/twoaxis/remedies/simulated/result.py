@@ -137,10 +137,13 @@ class SimulatedAudit(Result[xr.Dataset]):
     @property
     def tolerance(self) -> Tolerance | None:
         """The tolerances of the route; None where none was declared."""
-        limits = [float(self.data.attrs[f"tolerance_{name}"]) for name in LIMITS]
-        if np.isnan(limits).any():
+        material, resolution, preference = (
+            float(self.data.attrs[f"tolerance_{name}"]) for name in LIMITS
+        )
+        if np.isnan([material, resolution, preference]).any():
             return None
-        return Tolerance(*limits, statistic=self.data.attrs["tolerance_statistic"])
+        statistic = self.data.attrs["tolerance_statistic"]
+        return Tolerance(material, resolution, preference, statistic)
 
     @property
     def frozen(self) -> list[FrozenResidual]:

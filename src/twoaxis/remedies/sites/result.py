@@ -212,7 +212,7 @@ class SuggestedSites(Result[xr.Dataset]):
 
     @property
     def predicted(self) -> xr.DataArray:
-        """Predicted mean error in percent over the number of observations.
+        """Predicted mean error in % over the number of observations.
 
         The same quantity as `Resolution.fisher_error_percent`, (point, parameter, observations).
         It is infinite while too few observations identify every parameter.
@@ -221,7 +221,7 @@ class SuggestedSites(Result[xr.Dataset]):
 
     @property
     def predicted_sd(self) -> xr.DataArray:
-        """Predicted standard deviation of the estimates in percent, like `predicted`."""
+        """Predicted standard deviation of the estimates in %, like `predicted`."""
         return self._curve("predicted_sd_percent")
 
     @property
@@ -298,7 +298,7 @@ class SuggestedSites(Result[xr.Dataset]):
         )
 
     def summary(self) -> pd.DataFrame:
-        """Return a row per parameter; errors are in percent.
+        """Return a row per parameter; errors are in %.
 
         ``before`` and ``predicted`` are means over the design points, ``worst`` is the largest of
         them, ``sd`` the mean standard deviation and ``at_random`` the prediction for as many sites
@@ -368,7 +368,7 @@ class SuggestedSites(Result[xr.Dataset]):
             "point": ends,
         }.get(self.data.attrs["kind"], f"the average over {len(self.design_points)} points, {ends}")
         noun = "error" if self.data.attrs["kind"] == "truth" else "deviation"
-        return f"{what}, made for {made_for}; mean {noun} in percent, to first order"
+        return f"{what}, made for {made_for}; mean {noun} in %, to first order"
 
 
 def _squeezed(array: xr.DataArray) -> xr.DataArray:
@@ -378,7 +378,7 @@ def _squeezed(array: xr.DataArray) -> xr.DataArray:
 
 
 class Verification:
-    """Predicted beside verified mean error of a layout, in percent.
+    """Predicted and verified mean error of a layout, in %.
 
     Made by `SuggestedSites.verify`. Where there is one parameter, or one point, its dimension is
     left out.
