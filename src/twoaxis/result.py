@@ -165,7 +165,7 @@ class Result(Generic[Data]):
     optional_groups: ClassVar[Sequence[str]] = ()
 
     def __init__(self, data: Data) -> None:
-        self.data = data
+        self.data: Data = data
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], attributes: Mapping[str, Any]) -> Self:
