@@ -92,7 +92,7 @@ def audit(
     from twoaxis.files import ensure_directory
     from twoaxis.problems import get_problem
 
-    limits, declared = _tolerance(tolerance)
+    limits = _tolerance(tolerance)
     if (problem is None) == (run_directory is None):
         raise InputError(
             "a problem to train on, or saved runs",
@@ -136,9 +136,8 @@ def audit(
             own = twoaxis.Runs([run for run in runs if run.problem.name == name])
             names = list(own[0].problem.parameters)
             print_runs(own[0].problem.title, own.to_dataframe(), names, truth)
-    notes = [] if declared else [_assumption(limits)]
     retrainings: dict[str, list[Audit]] = {}
-    for run, found in _audits(list(runs), truth, limits, replicas, notes):
+    for run, found in _audits(list(runs), truth, limits, replicas):
         alone = len(runs) == 1
         stem = where / ("audit" if alone else run.key)
         # First the files: whatever a terminal makes of the text, they are there.
@@ -154,7 +153,7 @@ def audit(
 
 
 def _audits(
-    runs: list[Run], truth: bool, tolerance: Tolerance, replicas: int, notes: list[str]
+    runs: list[Run], truth: bool, tolerance: Tolerance, replicas: int
 ) -> Iterator[tuple[Run, Audit]]:
     """Yield each run with its audit; runs on the same data share their resolution."""
     from twoaxis.training import audit_run, resolution_of_run
@@ -168,9 +167,7 @@ def _audits(
             resolved[source] = resolution_of_run(run, truth=truth, replicas=replicas)
         yield (
             run,
-            audit_run(
-                run, tolerance=tolerance, truth=truth, resolution=resolved[source], notes=notes
-            ),
+            audit_run(run, tolerance=tolerance, truth=truth, resolution=resolved[source]),
         )
 
 
@@ -186,10 +183,10 @@ def report(
 
     Example: twoaxis report audit-burgers/audit.nc --out burgers.html
     """
-    from twoaxis.result import load
+    import twoaxis
 
     page = check_suffix(target or file.with_suffix(".html"), PAGES, "page")
-    found = load(file)
+    found = twoaxis.load(file)
     check_writable(page)
     found.to_html(page)
     print_result(found)
@@ -204,8 +201,8 @@ def _all_but_the_seed(run: Run) -> str:
     return f"{name} ({digest:08x})"
 
 
-def _tolerance(text: str | None) -> tuple[Tolerance, bool]:
-    """Return the tolerances, and whether the user declared them."""
+def _tolerance(text: str | None) -> Tolerance:
+    """Return the tolerances that the user declared, or the assumed ones."""
     from twoaxis.diagnosis import Tolerance
     from twoaxis.errors import InputError
 
@@ -218,12 +215,6 @@ def _tolerance(text: str | None) -> tuple[Tolerance, bool]:
             "tolerances in percent, one number or three", repr(text), "write --tolerance 5,10,5"
         )
     material, resolution, preference = numbers * 3 if len(numbers) == 1 else numbers
-    limits = Tolerance(material=material, resolution=resolution, preference=preference)
-    return limits, text is not None
-
-
-def _assumption(limits: Tolerance) -> str:
-    return (
-        f"the tolerances of {limits.material:g}% were assumed, not declared: "
-        "set your own with --tolerance"
+    return Tolerance(
+        material=material, resolution=resolution, preference=preference, assumed=text is None
     )
