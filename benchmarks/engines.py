@@ -35,7 +35,8 @@ from twoaxis.runs.engines.engine import Engine, InProcess
 from twoaxis.runs.engines.local import Local
 from twoaxis.runs.execution import GPU_BATCH
 from twoaxis.runs.task import Training, cut, versions
-from twoaxis.training import RunStore, settings_for, specs_for, train_specs
+from twoaxis.runs import RunStore, train_specs
+from twoaxis.training import settings_for, specs_for
 from twoaxis.training.settings import run_key
 
 

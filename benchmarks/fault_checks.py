@@ -13,7 +13,7 @@ from fault_sweeps import sweep
 
 import twoaxis as ta
 from twoaxis.runs.maintenance import check_run, look_through
-from twoaxis.training.storage import ARRAYS
+from twoaxis.runs.run_file import ARRAYS
 
 
 def check_store(directory: Path, expected: Any, counts: Counter[str], damaged: int = 0) -> None:

@@ -15,7 +15,7 @@ import psutil
 from fault_checks import check_store
 from fault_sweeps import RUNS, Child, cluster, is_alive, soon, sweep, until
 
-from twoaxis.training.storage import ARRAYS, MANIFEST
+from twoaxis.runs.run_file import ARRAYS, MANIFEST
 
 
 class Faults:

@@ -56,7 +56,7 @@ def sweep(store: str | Path, engine: str, scheduler: str | None = None) -> Any:
 def client(store: str, engine: str, scheduler: str | None = None) -> int:
     """Do what the child processes do, and return how they end."""
     # A checkpoint after every chunk of steps: there is more to break.
-    importlib.import_module("twoaxis.training.train").CHECKPOINT_SECONDS = 0.0
+    importlib.import_module("twoaxis.runs.train").CHECKPOINT_SECONDS = 0.0
     print(READY, flush=True)
     found = sweep(store, engine, scheduler)
     print(int(found.work["attempts"].max()), flush=True)

@@ -30,13 +30,13 @@ from twoaxis.problems import get_problem
 from twoaxis.studies import page
 from twoaxis.studies.library import _read_table, _value
 from twoaxis.studies.record import figures_frame, load_record, table_frame
-from twoaxis.training import checkpoint
+from twoaxis.runs import checkpoint
 from twoaxis.training.backends import InProcess
-from twoaxis.training.job import Job
+from twoaxis.training.batch import Job
 from twoaxis.training.settings import RunSpec, starting_values
-from twoaxis.training.storage import packed, seal, sha256
-from twoaxis.training.store import RunStore
-from twoaxis.training.train import settings_for
+from twoaxis.runs.run_file import packed, seal, sha256
+from twoaxis.runs.store import RunStore
+from twoaxis.runs.train import settings_for
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -87,7 +87,7 @@ def make_all(home: Path) -> None:
         validate=0,
         progress=False,
     )
-    frozen.export(home / "residual" / "file.nc")
+    frozen.save(home / "residual" / "file.nc")
     resolution.save(home / "resolution" / "file.nc")
     audit = ta.audit(frozen, resolution=resolution)
     audit.with_actions(audit.actions).to_netcdf(home / "audit" / "file.nc")
@@ -213,7 +213,7 @@ def _plain(value: Any) -> Any:
 
 
 def _read_residual(place: Path) -> Any:
-    frozen = ta.load_residual(place / "file.nc")
+    frozen = ta.load(place / "file.nc")
     middle = (frozen.coordinate_bounds[0] + frozen.coordinate_bounds[1]) / 2
     return repr(frozen), np.asarray(frozen.at(middle)).tobytes(), frozen.notes
 

@@ -47,7 +47,7 @@ from twoaxis.problems.problem import truth_of
 from twoaxis.remedies import calibrate
 from twoaxis.remedies.simulated.result import known_truth
 from twoaxis.remedies.simulator import pipeline_seeds
-from twoaxis.runs.pipeline import Pipeline
+from twoaxis.runs import Pipeline
 
 LEVEL = 0.9
 PROBLEMS = ("burgers", "buckley-leverett", "allen-cahn")

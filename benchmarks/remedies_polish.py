@@ -28,8 +28,9 @@ import scipy
 
 from twoaxis.files import write_whole
 from twoaxis.remedies import Polish, polish
-from twoaxis.training import Network, Run, RunStore, train
-from twoaxis.training.objective import run_objective
+from twoaxis.runs import Run, RunStore, train
+from twoaxis.training import Network
+from twoaxis.runs.objective import run_objective
 from twoaxis.version import __version__
 
 PROBLEMS = ("burgers", "buckley-leverett", "allen-cahn")

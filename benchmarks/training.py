@@ -26,9 +26,9 @@ from twoaxis.observations import published_dataset
 from twoaxis.problems import get_problem
 from twoaxis.training import Network, RunSpec, Settings, get_method
 from twoaxis.training.backends import Backend, InProcess, Workers
-from twoaxis.training.job import Job
+from twoaxis.training.batch import Job
 from twoaxis.training.settings import starting_values
-from twoaxis.training.train import LEARNING_RATE, PHYSICS_WEIGHT
+from twoaxis.runs.train import LEARNING_RATE, PHYSICS_WEIGHT
 
 WIDTH, DEPTH, RESIDUAL, COEFFICIENTS = 64, 3, 2000, 4
 # Multiply-adds of the hidden products of one step: forward, and backward by input and weight.

@@ -23,7 +23,8 @@ import pandas as pd
 
 from twoaxis.files import write_whole
 from twoaxis.problems import SCALAR_BENCHMARKS
-from twoaxis.training import get_method, train
+from twoaxis.runs import train
+from twoaxis.training import get_method
 from twoaxis.training.settings import Conditions
 
 DATASETS = (8, 9, 10, 11)

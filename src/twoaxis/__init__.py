@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from twoaxis.errors import AccuracyWarning as AccuracyWarning
     from twoaxis.errors import InputError as InputError
     from twoaxis.errors import MisfitWarning as MisfitWarning
-    from twoaxis.exported.file import load_residual as load_residual
     from twoaxis.frozen import FrozenResidual as FrozenResidual
     from twoaxis.geometry import Delivery as Delivery
     from twoaxis.geometry import FrozenScan as FrozenScan
@@ -63,18 +62,16 @@ if TYPE_CHECKING:
     from twoaxis.result import Message as Message
     from twoaxis.result import Result as Result
     from twoaxis.result import load as load
-    from twoaxis.runs.pipeline import Pipeline as Pipeline
-    from twoaxis.runs.sweep import sweep as sweep
+    from twoaxis.runs import Pipeline as Pipeline
+    from twoaxis.runs import Run as Run
+    from twoaxis.runs import Runs as Runs
+    from twoaxis.runs import RunStore as RunStore
+    from twoaxis.runs import load_run as load_run
+    from twoaxis.runs import load_runs as load_runs
+    from twoaxis.runs import train as train
     from twoaxis.studies.reproduce import reproduce as reproduce
     from twoaxis.training import Network as Network
-    from twoaxis.training import Run as Run
-    from twoaxis.training import Runs as Runs
-    from twoaxis.training import RunStore as RunStore
-    from twoaxis.training import audit_run as audit_run
-    from twoaxis.training import load_run as load_run
-    from twoaxis.training import load_runs as load_runs
     from twoaxis.training import methods as methods
-    from twoaxis.training import train as train
 
 # Where each public name lives. Names are looked up when they are first used, so that importing
 # the library is cheap and its core works without JAX, PyTorch and Dask.
@@ -99,7 +96,6 @@ _PUBLIC = {
         "follow",
     ),
     "twoaxis.errors": ("AccuracyWarning", "InputError", "MisfitWarning"),
-    "twoaxis.exported.file": ("load_residual",),
     "twoaxis.frozen": ("FrozenResidual",),
     "twoaxis.geometry": (
         "Delivery",
@@ -136,20 +132,17 @@ _PUBLIC = {
         "resolve",
     ),
     "twoaxis.result": ("Message", "Result", "load"),
-    "twoaxis.runs.pipeline": ("Pipeline",),
-    "twoaxis.runs.sweep": ("sweep",),
-    "twoaxis.studies.reproduce": ("reproduce",),
-    "twoaxis.training": (
-        "Network",
+    "twoaxis.runs": (
+        "Pipeline",
         "Run",
         "RunStore",
         "Runs",
-        "audit_run",
         "load_run",
         "load_runs",
-        "methods",
         "train",
     ),
+    "twoaxis.studies.reproduce": ("reproduce",),
+    "twoaxis.training": ("Network", "methods"),
 }
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 # The extra that brings the libraries which a package needs.

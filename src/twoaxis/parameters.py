@@ -82,7 +82,7 @@ class Parameter:
             raise InputError(
                 "a positive, finite scale",
                 f"scale={self.scale!r}",
-                "give the magnitude, in physical units, that 100 percent stands for",
+                "give the magnitude, in physical units, that 100% stands for",
             )
 
     def _checked_value(self, field: str, value: Any) -> float:
@@ -126,7 +126,7 @@ class Parameter:
         return float(low), float(high)
 
     def unit(self, center: float) -> float:
-        """Return the step in the coordinate that stands for 100 percent, to first order.
+        """Return the step in the coordinate that stands for 100%, to first order.
 
         It is 1 in log coordinates and the declared scale, or else the magnitude of
         `center`, in linear ones.
@@ -352,8 +352,12 @@ class Parameters(Mapping[str, Parameter]):
             value = float(data[field].values[row])
             return None if math.isnan(value) else value
 
-        found = {}
+        found: dict[str, Parameter] = {}
         for row, name in enumerate(data["parameter"].values):
+            if str(name) in found:
+                raise InputError(
+                    "parameters of different names", f"{str(name)!r} twice", "rename one of them"
+                )
             coordinate: Any = str(data["coordinate"].values[row])
             found[str(name)] = Parameter(
                 bounds=(

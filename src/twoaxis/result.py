@@ -43,6 +43,7 @@ CLASSES = {
     "evidence-map": "twoaxis.remedies:EvidenceMap",
     "frozen-scan": "twoaxis.geometry:FrozenScan",
     "polish": "twoaxis.remedies:Polish",
+    "residual": "twoaxis.exported:ExportedResidual",
     "resolution": "twoaxis.resolution:Resolution",
     "runs": "twoaxis.runs:Runs",
     "score": "twoaxis.geometry:Score",
@@ -236,6 +237,11 @@ class Result(Generic[Data]):
         """
         return write_netcdf(path, self.data)
 
+    @property
+    def opened(self) -> Any:
+        """What `load` returns: the result itself, unless it stands for another object."""
+        return self
+
 
 class CenteredResult(Result[xr.Dataset]):
     """A result about parameters around a center.
@@ -276,7 +282,9 @@ class CenteredResult(Result[xr.Dataset]):
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Load any result that `Result.save` wrote. Nothing in the file is executed.
+    """Load any result, or a frozen residual, from the file that its ``save`` wrote.
+
+    Nothing in the file is executed.
 
     Parameters
     ----------
@@ -284,7 +292,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    Result
+    Result or FrozenResidual
         Of the class that was saved: `Audit`, `Resolution`, `Score`, ...
     """
     cls = _class_of(str(read_attributes(path).get("schema", "")), path)
@@ -298,7 +306,7 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"{str(path)!r} ({error})",
             "write it again; it was changed after it was saved",
         ) from error
-    return found
+    return found.opened
 
 
 def _class_of(schema: str, path: str | os.PathLike[str]) -> type[Result[Any]]:

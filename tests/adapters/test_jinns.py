@@ -341,8 +341,8 @@ def test_an_audit_with_entries_of_a_vector_can_be_stored(solved, tmp_path):
     model = solved["system"]
     frozen = from_jinns(model.loss, model.params, model.data, CASES["system"][1])
     tolerance = ta.Tolerance(material=5, resolution=5, preference=5)
-    ta.audit(frozen, tolerance=tolerance).to_netcdf(tmp_path / "audit.nc")
-    assert "k[0]" in str(ta.load_audit(tmp_path / "audit.nc"))
+    ta.audit(frozen, tolerance=tolerance).save(tmp_path / "audit.nc")
+    assert "k[0]" in str(ta.load(tmp_path / "audit.nc"))
 
 
 def test_what_is_unusual_in_a_training_is_noted():
@@ -403,7 +403,7 @@ def test_bad_input(solved):
         )
     with pytest.raises(ta.InputError, match="a data generator for ODE"):
         from_jinns(model.loss, model.params, solved["heat"].data, {"rate": WIDE})
-    with pytest.raises(ta.InputError, match="points as finite numbers"):
+    with pytest.raises(ta.InputError, match="points as real numbers"):
         from_jinns(model.loss, model.params, "times", {"rate": WIDE})
     with pytest.raises(ta.InputError, match="can be evaluated at the training points"):
         from_jinns(model.loss, model.params, np.ones((5, 3)), {"rate": WIDE})

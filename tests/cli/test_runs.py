@@ -18,7 +18,7 @@ from made_up_runs import run_of
 
 import twoaxis as ta
 from twoaxis.problems import BURGERS
-from twoaxis.training.storage import seal
+from twoaxis.runs.run_file import seal
 
 COMMANDS = ("list", "verify", "prune")
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]")

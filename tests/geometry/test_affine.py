@@ -6,11 +6,9 @@ has its minimum at ``c(p) = goal``, whatever the semidefinite M.
 
 import itertools
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
+from libraries import jnp, torch
 
 import twoaxis as ta
 from twoaxis import views
@@ -20,11 +18,7 @@ N = 24
 POINTS = np.arange(float(N))
 
 
-@pytest.fixture(autouse=True)
-def double():
-    """JAX in double precision, for these tests alone."""
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("double")
 
 
 def case(rank, d, seed=0, size=1.0):
@@ -66,8 +60,8 @@ def stacked_torch(p):
 # How each library makes an array, stacks the parameters and takes a logarithm.
 LIBRARIES = {
     "given": (np.asarray, stacked, np.log),
-    "JAX": (jnp.asarray, stacked_jax, jnp.log),
-    "PyTorch": (torch.as_tensor, stacked_torch, torch.log),
+    "JAX": (lambda a: jnp.asarray(a), stacked_jax, lambda p: jnp.log(p)),
+    "PyTorch": (lambda a: torch.as_tensor(a), stacked_torch, lambda p: torch.log(p)),
 }
 CASES = [
     *[

@@ -1,12 +1,11 @@
 """The score against its formulas, in every view, and the algebra that the paper states."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from libraries import jax, jnp
 
 import twoaxis as ta
 from twoaxis import views

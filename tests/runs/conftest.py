@@ -1,10 +1,10 @@
-"""Processes for the tests of engines and faults.
+"""Tiny trainings, and processes for the tests of engines and faults.
 
-Nothing is trained in the process of the tests, whose compiler options other tests change: runs
-that are compared bit for bit come from processes that are all alike.
+Runs of engines that are compared bit for bit come from processes that are all alike: the compiler
+options of the process of the tests are others.
 """
 
-import os
+import contextlib
 import signal
 import subprocess
 import sys
@@ -13,6 +13,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tiny_training import (  # noqa: F401
+    as_shipped,
+    compiled_anew,
+    compiled_quickly,
+    made,
+    trained,
+)
+
+import twoaxis as ta
 
 HERE = Path(__file__).parent
 PATIENCE = 120
@@ -43,8 +52,9 @@ def undisturbed(tmp_path_factory, faultwork):
     store = tmp_path_factory.mktemp("undisturbed")
     subprocess.run([sys.executable, faultwork.__file__, store, "in-process"], check=True)
     found = faultwork.sweep(store, engine="in-process")
-    assert found.table["stored"].all()
+    assert found.data["trained"].all()
     assert (found.work["attempts"] == 0).all()
+    found.store = ta.RunStore(store)
     return found
 
 
@@ -68,23 +78,29 @@ def start():
     yield begin
     signal.signal(signal.SIGINT, before)
     for process in started:
-        for member in [process, *family(process)]:
-            member.kill()
+        for member in [*family(process), process]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                member.kill()
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
 
 
 def family(process):
-    """Return the processes that are alive in the session of this one, itself apart."""
+    """Return the processes that this one has started, and those that they have."""
+    try:
+        return psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def alive(processes):
+    """Return those among the processes that have not ended."""
     found = []
-    for other in psutil.process_iter():
-        try:
-            alive = other.status() != psutil.STATUS_ZOMBIE
-            if other.pid != process.pid and alive and os.getsid(other.pid) == process.pid:
-                found.append(other)
-        except (psutil.Error, OSError):
-            continue
+    for each in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if each.status() != psutil.STATUS_ZOMBIE:
+                found.append(each)
     return found
 
 
@@ -102,4 +118,4 @@ def until(condition, what, patience=PATIENCE):
 @pytest.fixture(scope="session")
 def helpers():
     """The functions above: test modules cannot import each other."""
-    return {"family": family, "until": until}
+    return {"alive": alive, "family": family, "until": until}

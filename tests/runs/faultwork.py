@@ -5,7 +5,6 @@ python faultwork.py STORE ENGINE [SCHEDULER]
 
 from __future__ import annotations
 
-import importlib
 import os
 import resource
 import signal
@@ -21,13 +20,11 @@ import numpy as np
 import twoaxis as ta
 from twoaxis.observations import Dataset
 from twoaxis.problems import get_problem
-from twoaxis.runs.engines import InProcess  # noqa: F401  (for the tests)
+from twoaxis.runs import checkpoint
+from twoaxis.runs import task as task_module
 
 SEEDS = (0, 1, 2, 3)
 TINY = {"network": ta.Network(6, 2), "residual_points": 40, "steps": 100}
-
-# The package has a function of this name.
-trainer = importlib.import_module("twoaxis.training.train")
 
 
 def dataset(number: int = 0, count: int = 20) -> Dataset:
@@ -47,9 +44,9 @@ def dataset(number: int = 0, count: int = 20) -> Dataset:
 
 
 def sweep(store: Any, **options: Any) -> Any:
-    """Train the runs that all these tests train, unless told otherwise."""
+    """Train the runs that all these tests train, if nothing else is asked for."""
     given = {"datasets": dataset(), "seeds": SEEDS, "workers": 2, "progress": False, **TINY}
-    return ta.sweep("burgers", store=store, **{**given, **options})
+    return ta.train("burgers", store=store, **{**given, **options})
 
 
 @dataclass(frozen=True)
@@ -78,22 +75,18 @@ class Killed:
     def bound(self, work: Any) -> Killed:
         return replace(self, work=work)
 
-    def __call__(self, task: Any) -> str:
-        trainer.CHECKPOINT_SECONDS = 0.0
-        trainer.save_checkpoint = save = _plain_saver()
+    def __call__(self, task: Any, backend: Any = None, report: Any = None) -> Any:
+        task_module.CHECKPOINT_SECONDS = 0.0
+        task_module.save_checkpoint = checkpoint.save_checkpoint
         if task.number == self.victim and begun(self.marks, task.number) <= self.times:
 
-            def save_and_die(job: Any, progress: Any, store: Any) -> None:
-                save(job, progress, store)
-                if progress.step >= job.settings.steps // 2:
+            def save_and_die(batch: Any, progress: Any, store: Any) -> None:
+                checkpoint.save_checkpoint(batch, progress, store)
+                if progress.step >= batch.settings.steps // 2:
                     os.kill(os.getpid(), signal.SIGKILL)
 
-            trainer.save_checkpoint = save_and_die
-        return self.work(task)
-
-
-def _plain_saver() -> Any:
-    return importlib.import_module("twoaxis.training.checkpoint").save_checkpoint
+            task_module.save_checkpoint = save_and_die
+        return self.work(task, backend, report)
 
 
 @dataclass(frozen=True)
@@ -107,16 +100,16 @@ class Raising:
     def bound(self, work: Any) -> Raising:
         return replace(self, work=work)
 
-    def __call__(self, task: Any) -> str:
+    def __call__(self, task: Any, backend: Any = None, report: Any = None) -> Any:
         time.sleep(self.pause * (len(SEEDS) - task.number))
         if task.number == self.victim:
             raise RuntimeError("the disk of this worker\nis on fire")
-        return self.work(task)
+        return self.work(task, backend, report)
 
 
 @dataclass(frozen=True)
 class Fatal:
-    """A task that ends its worker whenever it is begun; the others only name themselves."""
+    """A task that ends its worker whenever it is begun; the others do nothing."""
 
     marks: str
     victim: int | None
@@ -124,12 +117,11 @@ class Fatal:
     def bound(self, work: Any) -> Fatal:  # noqa: ARG002  (nothing is trained)
         return self
 
-    def __call__(self, task: Any) -> str:
+    def __call__(self, task: Any, backend: Any = None, report: Any = None) -> Any:  # noqa: ARG002
         begun(self.marks, task.number)
         if task.number == self.victim:
             os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(0.5)  # long enough to be there when the other one dies
-        return str(task.number)
+        return ()
 
 
 @dataclass(frozen=True)
@@ -160,8 +152,11 @@ if __name__ == "__main__":
         most = int(os.environ["FILE_BYTES"])
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     # A checkpoint after every chunk of steps: a process that is killed leaves one behind.
-    trainer.CHECKPOINT_SECONDS = 0.0
-    found = sweep(store, engine=engine, scheduler=scheduler[0] if scheduler else None)
+    task_module.CHECKPOINT_SECONDS = 0.0
+    try:
+        found = sweep(store, engine=engine, scheduler=scheduler[0] if scheduler else None)
+    except OSError as error:  # every run failed
+        sys.exit(f"failed: all, {error}")
     print(f"begun at most {found.work['attempts'].max()} times")
     for _, row in found.failures.iterrows():
         print("failed:", row["key"], row["status"], file=sys.stderr)

@@ -14,28 +14,27 @@ from distributed.scheduler import KilledWorker
 import twoaxis as ta
 from twoaxis.errors import InputError, WorkerError
 from twoaxis.observations import Dataset
-from twoaxis.runs.engines import ATTEMPTS, InProcess, Local, get_engine
+from twoaxis.runs.engines import InProcess, Local, get_engine
 from twoaxis.runs.engines import dask as dask_engine
-from twoaxis.runs.engines import local as local_engine
-from twoaxis.runs.engines.dask import Dask
-from twoaxis.runs.task import Training, cut, versions
+from twoaxis.runs.engines.dask import Dask, versions
+from twoaxis.runs.task import Task, Training, cut
 from twoaxis.training import settings_for, specs_for
+from twoaxis.training.backends import ATTEMPTS, WorkerProcess
 
 same = partial(pd.testing.assert_frame_equal, check_exact=True)
 
 
 def tasks_of(faultwork, size=1):
     settings = settings_for("burgers", **faultwork.TINY)
-    return cut(
-        settings, specs_for(settings.problem, datasets=faultwork.dataset(), seeds=range(4)), size
-    )
+    specs = specs_for(settings.problem, datasets=faultwork.dataset(), seeds=range(4))
+    return [Task(n, batch) for n, batch in enumerate(cut(settings, specs, size))]
 
 
 def executed(engine, tasks, work):
-    """All results of an engine by the number of the task, and how it stood in the end."""
-    told = []
-    results = {result.number: result for result in engine.execute(tasks, work, told.append)}
-    return results, told
+    """All outcomes of an engine by the number of the task, and what it reported."""
+    reports = []
+    found = engine.execute(tasks, work, lambda *given: reports.append(given))
+    return {outcome.number: outcome for outcome in found}, reports
 
 
 # ------------------------------------------------------------------ the same numbers
@@ -45,56 +44,69 @@ def executed(engine, tasks, work):
 def test_every_engine_gives_the_same_table_and_a_failed_task_is_a_row(
     engine, tmp_path, faultwork, undisturbed
 ):
-    # The first tasks take longest: results come in another order than they were asked for.
+    # The first tasks take longest: outcomes come in another order than they were asked for.
     work = faultwork.Raising(victim=2, pause=0.3)
     found = faultwork.sweep(tmp_path, engine=faultwork.Through(engine, work.bound))
     assert found.keys == undisturbed.keys
-    assert found.table["key"].tolist() == list(found.keys)
     others = [0, 1, 3]
-    same(found.table.iloc[others], undisturbed.table.iloc[others])
-    assert found.table["seed"].tolist() == [0, 1, 2, 3]
+    same(found.to_dataframe().iloc[others], undisturbed.to_dataframe().iloc[others])
+    assert found.data["seed"].values.tolist() == [0, 1, 2, 3]
     reason = "RuntimeError: the disk of this worker is on fire"
     assert found.failures.index.tolist() == [2]
     assert found.failures["status"].tolist() == [reason]
     assert found.failures["nu"].isna().all()
     assert found.work["attempts"].tolist() == [1, 1, 1, 1]
-    assert found.work["failure"].tolist() == ["", "", reason, ""]
     workers = found.work["worker"].iloc[others]
     assert all(worker.startswith(f"{socket.gethostname()}:") for worker in workers)
-    assert [run.key for run in found.runs] == [undisturbed.keys[n] for n in others]
 
 
-def test_tasks_of_several_runs_are_the_same_in_every_process(tmp_path, faultwork):
-    tables = [
-        faultwork.sweep(tmp_path / f"{count}", engine="local", workers=count, batch=2).table
-        for count in (1, 2)
-    ]
-    assert tables[0]["stored"].all()
-    same(*tables)
-
-
-def test_a_table_is_written_as_netcdf(tmp_path, undisturbed):
-    import xarray as xr
-
-    with xr.open_dataset(undisturbed.to_netcdf(tmp_path / "table.nc")) as stored:
-        assert stored["nu"].to_numpy().tolist() == undisturbed.table["nu"].tolist()
-        assert stored["key"].to_numpy().tolist() == list(undisturbed.keys)
+def test_processes_train_batches_in_memory_like_this_process(faultwork, undisturbed):
+    alone = faultwork.sweep(None, engine="local", workers=1, batch=2)
+    pair = faultwork.sweep(None, engine="local", workers=2, batch=2)
+    same(alone.to_dataframe(), pair.to_dataframe())
+    assert alone.keys == undisturbed.keys
+    # Side by side, the last digits are others than alone.
+    assert pair.data["delivered"].values == pytest.approx(undisturbed.data["delivered"].values)
 
 
 # ------------------------------------------------------------------ workers that die
 
 
-def test_a_task_that_kills_every_worker_fails_alone(tmp_path, faultwork):
-    results, told = executed(Local(2), tasks_of(faultwork), faultwork.Fatal(str(tmp_path), 1))
-    assert sorted(results) == [0, 1, 2, 3]
-    assert results[1].failure == f"its worker ended {ATTEMPTS} times"
-    assert results[1].attempts == ATTEMPTS == len(list(tmp_path.glob("1.*")))
+def test_a_task_that_kills_every_worker_fails_alone(faultwork, monkeypatch):
+    advance, ask = WorkerProcess.advance, WorkerProcess._ask
+
+    class Named(Training):
+        """Training whose backend knows which task it is at."""
+
+        def __call__(self, task, backend=None, report=None):
+            class Seeded:
+                @contextlib.contextmanager
+                def session(self, settings, data):
+                    with backend.session(settings, data) as session:
+                        session.seed = task.number
+                        yield session
+
+            return super().__call__(task, Seeded(), report)
+
+    def killed(self, process, order, arrays):
+        if order["do"] == "advance" and self.victim:
+            os.kill(process.pid, signal.SIGKILL)
+        return ask(self, process, order, arrays)
+
+    def marked(self, session, state, start, steps):
+        self.victim = session.seed == 1
+        return advance(self, session, state, start, steps)
+
+    monkeypatch.setattr(WorkerProcess, "advance", marked)
+    monkeypatch.setattr(WorkerProcess, "_ask", killed)
+    outcomes, reports = executed(Local(2), tasks_of(faultwork), Named())
+    assert sorted(outcomes) == [0, 1, 2, 3]
+    assert outcomes[1].failure.startswith(f"its worker ended {ATTEMPTS} times; exit code -9")
+    assert outcomes[1].attempts == ATTEMPTS
     for number in (0, 2, 3):
-        assert results[number].failure == ""
-        assert results[number].worker == str(number)
-        # A pool may break before the worker of another task has begun with it.
-        assert len(list(tmp_path.glob(f"{number}.*"))) <= results[number].attempts < ATTEMPTS
-    assert (told[-1].workers, told[-1].done, told[-1].running, told[-1].failed) == (2, 3, 0, 1)
+        assert (outcomes[number].failure, outcomes[number].attempts) == ("", 1)
+        assert outcomes[number].runs[0].finished
+    assert sum(steps for steps, _ in reports) == 3 * faultwork.TINY["steps"]
 
 
 def test_dask_counts_how_often_a_task_was_begun(faultwork):
@@ -114,51 +126,32 @@ def test_dask_counts_how_often_a_task_was_begun(faultwork):
         def run_on_scheduler(self, function, key):  # noqa: ARG002
             return deaths
 
-    def told():
+    def outcome():
         state = dask_engine._State({0: task}, None, None, False, attempts={0: 1})
         return state._result(Client(), Future(), task)
 
-    assert told().attempts == 1
+    assert outcome().attempts == 1
     deaths = 2
-    assert (told().attempts, told().failure) == (3, "")
+    assert (outcome().attempts, outcome().failure) == (3, "")
     # The scheduler gives up after as many deaths as it allows and one more: all were beginnings.
     deaths, error = ATTEMPTS, KilledWorker("any", None, ATTEMPTS - 1)
-    assert told().attempts == ATTEMPTS
-    assert told().failure == f"its worker ended {ATTEMPTS} times"
+    assert outcome().attempts == ATTEMPTS
+    assert outcome().failure == f"its worker ended {ATTEMPTS} times"
     deaths = ATTEMPTS - 1  # a scheduler that gives up earlier: the task is begun again
-    assert told() is None
+    assert outcome() is None
 
 
 def test_in_one_process_a_task_that_raises_stops_nothing(faultwork):
-    def work(task):
+    def work(task, backend, report):  # noqa: ARG001
         if task.number == 0:
             raise InputError("a", "b", "c")
-        return "done"
+        return ()
 
-    results, told = executed(InProcess(), tasks_of(faultwork, 2), work)
-    assert results[0].failure == "wanted a, got b; fix: c."
-    assert (results[1].worker, results[1].failure, results[1].attempts) == ("done", "", 1)
-    assert (told[-1].done, told[-1].running, told[-1].failed) == (1, 0, 1)
-
-
-def test_a_local_worker_is_told_to_end_and_ends_its_task_first(faultwork, monkeypatch):
-    # In its queue it must not be woken: another worker would read the rest of half a message.
-    at_work, ended = [], []
-    monkeypatch.setattr(os, "_exit", ended.append)
-    before = signal.getsignal(signal.SIGTERM)
-    task = tasks_of(faultwork)[0]
-
-    def told_to_end(_):
-        at_work.append(signal.getsignal(signal.SIGTERM))
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    try:
-        local_engine._executed(told_to_end, task)
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert at_work == [local_engine._leave]
-    assert ended == [1]
+    outcomes, _ = executed(InProcess(), tasks_of(faultwork, 2), work)
+    assert outcomes[0].failure == "expected a, got b; fix: c"
+    assert isinstance(outcomes[0].error, InputError)
+    assert (outcomes[1].failure, outcomes[1].attempts) == ("", 1)
+    assert outcomes[1].worker == f"{socket.gethostname()}:{os.getpid()}"
 
 
 # ------------------------------------------------------------------ workers that do not start
@@ -191,11 +184,11 @@ def first_newcomers(count, action):
 def test_a_dask_worker_that_dies_while_it_starts_is_replaced(tmp_path, faultwork):
     work = faultwork.Fatal(str(tmp_path), victim=None)
     with first_newcomers(1, psutil.Process.kill) as killed:
-        results, told = executed(Dask(workers=2), tasks_of(faultwork), work)
+        results, reports = executed(Dask(workers=2), tasks_of(faultwork), work)
     assert len(killed) == 1
     assert sorted(results) == [0, 1, 2, 3]
     assert all((r.failure, r.attempts) == ("", 1) for r in results.values())
-    assert told[-1].workers == 2
+    assert reports[-1][1].startswith("2 workers, ")
 
 
 def test_without_any_dask_worker_that_starts_there_is_an_error(tmp_path, faultwork):
@@ -223,17 +216,16 @@ def test_dask_workers_of_other_versions_are_refused_before_work_starts(
 
 
 def test_a_worker_of_another_version_refuses_the_task(tmp_path, faultwork):
-    work = Training(str(tmp_path), "cpu", ("twoaxis 0.0.1", *versions()[1:]))
-    task = tasks_of(faultwork)[0]
+    work, task = Training(str(tmp_path), "cpu"), tasks_of(faultwork)[0]
     with pytest.raises(InputError, match=r"a worker with twoaxis 0\.0\.1"):
-        work(task)
+        dask_engine._executed(work, task, ("twoaxis 0.0.1", *versions()[1:]))
     assert ta.RunStore(tmp_path).keys() == []
 
 
 # ------------------------------------------------------------------ an interrupt
 
 
-@pytest.mark.parametrize("engine", ["local", "dask"])
+@pytest.mark.parametrize("engine", ["local", pytest.param("dask", marks=pytest.mark.long)])
 def test_an_interrupt_stops_everything_and_the_same_command_goes_on(
     engine, tmp_path, start, helpers
 ):
@@ -241,14 +233,16 @@ def test_an_interrupt_stops_everything_and_the_same_command_goes_on(
     command += ("--width", "4", "--depth", "1", "--workers", "2", "--seeds", "0-11")
     command += ("--dataset", "8", "--steps", "3000")
     process = start(*command)
-    # The first run is there, others are on their way.
+    # The first run is there, others are under way.
     helpers["until"](lambda: list(tmp_path.glob("??/burgers*/run.json")), "a first run")
+    workers = helpers["family"](process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to everyone
     output, _ = process.communicate(timeout=20)
     assert process.returncode == 130, output
     assert "interrupted; no file was left half written" in output
     assert "Traceback" not in output
-    helpers["until"](lambda: not helpers["family"](process), "its workers to end", 5)
+    assert workers
+    helpers["until"](lambda: not helpers["alive"](workers), "its workers to end", 5)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("??/burgers*/run.json")}
     assert 1 <= len(before) < 12
     again = start(*command)
@@ -262,19 +256,24 @@ def test_an_interrupt_stops_everything_and_the_same_command_goes_on(
     assert not list(tmp_path.glob("checkpoints/*"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["local", "dask"])
 def test_an_interrupt_stops_workers_that_are_about_to_start(engine, tmp_path, start, helpers):
     command = ("-m", "twoaxis", "train", "burgers", "--out", tmp_path, "--engine", engine)
     process = start(*command, "--workers", "2", "--seeds", "0-3", "--dataset", "8")
-    helpers["until"](
-        lambda: sum("spawn_main" in " ".join(p.cmdline()) for p in helpers["family"](process)) == 2,
-        "two workers",
-    )
+    name = {"local": "worker_program", "dask": "spawn_main"}[engine]
+
+    def starting():
+        family = helpers["alive"](helpers["family"](process))
+        found = [p for p in family if name in " ".join(p.cmdline())]
+        return found if len(found) == 2 else None
+
+    workers = helpers["until"](starting, "two workers")
     os.killpg(process.pid, signal.SIGINT)
     output, _ = process.communicate(timeout=20)
     assert process.returncode == 130, output
     assert "Traceback" not in output
-    helpers["until"](lambda: not helpers["family"](process), "its workers to end", 5)
+    helpers["until"](lambda: not helpers["alive"](workers), "its workers to end", 5)
     assert ta.RunStore(tmp_path).keys() == []
 
 
@@ -293,30 +292,6 @@ def test_a_scheduler_that_is_not_there_is_told(tmp_path, faultwork):
         faultwork.sweep(tmp_path, engine=Dask(address, patience=0.5))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"engine": "ray"}, "an engine among in-process, local, dask, got 'ray'"),
-        ({"engine": None}, "an engine among"),
-        ({"engine": "local", "batch": 0}, "at least one run a task, got batch=0"),
-        ({"engine": "local", "batch": 1.5}, "at least one run a task"),
-        ({"engine": "local", "batch": True}, "at least one run a task"),
-        ({"engine": "local", "workers": 0}, "at least one worker"),
-        ({"engine": "local", "workers": True}, "at least one worker"),
-        ({"engine": "dask", "workers": 0}, "at least one worker"),
-        ({"engine": "local", "scheduler": "tcp://127.0.0.1:1"}, "a scheduler for the engine dask"),
-        ({"engine": "local", "device": "tpu"}, 'device "cpu" or "gpu"'),
-        ({"engine": "local", "seeds": (0, 0)}, "differ|twice|once"),
-        ({"engine": "local", "seeds": ()}, "at least one"),
-    ],
-)
-def test_bad_arguments_are_told_before_anything_starts(tmp_path, faultwork, options, message):
-    store = tmp_path / "store"
-    with pytest.raises(InputError, match=message):
-        faultwork.sweep(store, **options)
-    assert not store.exists()
-
-
 def test_without_dask_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "twoaxis.runs.engines.dask", None)
     monkeypatch.delitem(sys.modules, "twoaxis.runs.engines.dask")
@@ -325,16 +300,16 @@ def test_without_dask_the_extra_is_named(monkeypatch):
         get_engine("dask")
 
 
-def test_runs_of_a_problem_of_ones_own_are_found_again(tmp_path, faultwork, undisturbed):
+def test_runs_of_a_users_own_problem_are_found_again(tmp_path, faultwork, undisturbed):
     from dataclasses import replace
 
-    problem = replace(undisturbed.problem, name="mine")
+    problem = replace(undisturbed[0].problem, name="mine")
     data = faultwork.dataset()
     given = {name: getattr(data, name) for name in ("sites", "coordinates", "values")}
     own = Dataset(problem="mine", noise_scale=0.1, provenance="made up", label="tiny0", **given)
     options = {**faultwork.TINY, "steps": 2, "datasets": own, "engine": "in-process"}
-    first = ta.sweep(problem, store=tmp_path, progress=False, **options)
-    again = ta.sweep(problem, store=tmp_path, progress=False, **options)
-    same(first.table, again.table)
-    assert first.table["stored"].all()
+    first = ta.train(problem, store=tmp_path, progress=False, **options)
+    again = ta.train(problem, store=tmp_path, progress=False, **options)
+    same(first.to_dataframe(), again.to_dataframe())
+    assert first.data["trained"].all()
     assert again.work["attempts"].tolist() == [0]

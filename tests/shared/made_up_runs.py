@@ -9,11 +9,12 @@ import pandas as pd
 
 from twoaxis.observations import Dataset
 from twoaxis.problems import BURGERS
-from twoaxis.training import Network, Run, RunSpec, Snapshot, settings_for
-from twoaxis.training.checkpoint import checkpoint_path, save_checkpoint
-from twoaxis.training.job import Job, Progress
+from twoaxis.runs import Run, Snapshot
+from twoaxis.runs.checkpoint import checkpoint_path, save_checkpoint
+from twoaxis.runs.run_file import ARRAYS, MANIFEST, seal
+from twoaxis.training import Network, RunSpec, settings_for
+from twoaxis.training.batch import Batch, Progress
 from twoaxis.training.settings import run_key
-from twoaxis.training.storage import ARRAYS, MANIFEST, seal
 from twoaxis.views import Weighted
 
 __all__ = ["ARRAYS", "MANIFEST"]  # beside what is defined here
@@ -72,7 +73,7 @@ def forge(path, change):
 
 def put_checkpoint(store, numbers, age=0.0):
     """Write the checkpoint of a batch, so many seconds ago, and return its path."""
-    job = Job(settings_of(), [spec_of(number) for number in numbers])
+    job = Batch(settings_of(), [spec_of(number) for number in numbers])
     record = {name: np.zeros(len(numbers)) for name in ("loss_data", "loss_residual")}
     record |= {"step": 2, "coordinates": np.zeros((len(numbers), 1))}
     save_checkpoint(job, Progress(2, {"layers": np.arange(6.0)}, [record]), store)

@@ -15,7 +15,7 @@ from twoaxis.studies.blocks.darcy import BLOCK, compared, darcy_fields
 from twoaxis.studies.published import published_figures
 from twoaxis.studies.readouts import DARCY
 from twoaxis.studies.scale import FULL, SMOKE
-from twoaxis.training.run import _complex_step
+from twoaxis.runs.run import _complex_step
 from twoaxis.views import Patch
 
 PRINTED = {figure.key: figure for figure in published_figures(BLOCK.name)}

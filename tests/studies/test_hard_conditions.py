@@ -11,7 +11,8 @@ from twoaxis.studies.fields import PROBLEMS, Field
 from twoaxis.studies.published import published_figures
 from twoaxis.studies.readouts import CONDITIONS, boundary_error, initial_error
 from twoaxis.studies.scale import FULL, SMOKE
-from twoaxis.training import Network, Run, Snapshot, settings_for
+from twoaxis.runs import Run, Snapshot
+from twoaxis.training import Network, settings_for
 from twoaxis.views import Pointwise
 
 METHODS = ("pcgrad", "patch", "rba")

@@ -20,7 +20,8 @@ from twoaxis.studies.matched import gauss_newton_error
 from twoaxis.studies.published import published_figures
 from twoaxis.studies.readouts import PREDICTION, held_out
 from twoaxis.studies.scale import FULL, SMOKE
-from twoaxis.training import Network, Run, Snapshot, settings_for
+from twoaxis.runs import Run, Snapshot
+from twoaxis.training import Network, settings_for
 from twoaxis.views import Pointwise
 
 BOUNDS = {"burgers": (0.002, 0.05), "buckley-leverett": (0.5, 4.0), "allen-cahn": (1.0, 10.0)}

@@ -17,7 +17,7 @@ from twoaxis.studies.published import published_figures
 from twoaxis.studies.record import table_frame
 from twoaxis.studies.registry import BLOCKS
 from twoaxis.studies.reproduce import reproduce
-from twoaxis.training import RunStore
+from twoaxis.runs import RunStore
 
 pytestmark = pytest.mark.long
 

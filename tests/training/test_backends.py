@@ -1,7 +1,8 @@
-"""Batches and workers give the numbers of single runs; a worker that dies is told about."""
+"""Batches and workers give the numbers of single runs; a worker that dies is replaced."""
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -14,18 +15,19 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from twoaxis.errors import InputError, WorkerError
-from twoaxis.training import Network
+from twoaxis.training import Network, backends
 from twoaxis.training.backends import (
-    InProcess,
-    Workers,
-    choose_backend,
-    in_process,
-    worker,
-    workers,
+    ATTEMPTS,
+    JaxDevice,
+    WorkerProcess,
+    device,
+    find_device,
+    find_gpu,
+    worker_process,
+    worker_program,
 )
-from twoaxis.training.backends import backend as choice
-from twoaxis.training.backends.in_process import run_bytes
-from twoaxis.training.job import Job
+from twoaxis.training.backends.device import run_bytes
+from twoaxis.training.batch import Batch
 from twoaxis.training.methods import PatchEvidence, Recipe, SensitivitySelector
 from twoaxis.training.settings import run_key
 
@@ -51,7 +53,7 @@ class Sharper:
 
 @dataclass(frozen=True)
 class SharperMethod:
-    """A method of one's own."""
+    """A user's own method."""
 
     power: float = 2.0
 
@@ -93,7 +95,7 @@ def test_a_batch_equals_the_runs_alone(made, alone, batch):
 def test_a_batch_whose_runs_have_different_numbers_of_modes(made):
     method = SensitivitySelector(bandwidth=0.6)
     settings = made.tiny_settings(method=method)
-    forms = [Job(settings, [made.tiny_spec(number=n)]).data()[0]["form"] for n in range(5)]
+    forms = [Batch(settings, [made.tiny_spec(number=n)]).data()[0]["form"] for n in range(5)]
     counts = [len(form["factor"]) for form in forms]
     assert min(counts) < max(counts)
     pair = [made.tiny_dataset("burgers", int(n)) for n in (np.argmin(counts), np.argmax(counts))]
@@ -118,20 +120,20 @@ def test_seeds_and_datasets_and_starts_differ_within_a_batch(made):
 def test_two_calls_give_the_same_bits(made, compiled_anew):  # noqa: ARG001
     runs = []
     for _ in range(2):
-        in_process._shared.cache_clear()
+        device._shared.cache_clear()
         runs.append(made.tiny_train(datasets=3, batch=2, steps=30))
     for first, second in zip(*runs, strict=True):
         made.assert_same_bits(first, second)
 
 
 def test_a_program_is_shared_by_equal_settings_alone(made):
-    in_process._shared.cache_clear()
+    device._shared.cache_clear()
     first = made.tiny_train(start={"nu": 0.03})[0]
     made.tiny_train(seeds=1)
-    assert in_process._shared.cache_info()[:2] == (1, 1)
+    assert device._shared.cache_info()[:2] == (1, 1)
     made.tiny_train(learning_rate=2e-3, steps=2)
     made.tiny_train(method=SharperMethod(), steps=2)  # may change between two calls
-    assert in_process._shared.cache_info()[:2] == (1, 2)
+    assert device._shared.cache_info()[:2] == (1, 2)
     made.assert_same_bits(first, made.tiny_train(start={"nu": 0.03})[0])
 
 
@@ -141,21 +143,19 @@ def test_options_that_cannot_be_looked_up(made):
     made.assert_same_bits(listed, plain)
 
 
-def test_equal_parts(made):
-    cpu = jax.devices("cpu")[0]
-    data = Job(made.tiny_settings(), [made.tiny_spec(number=n) for n in range(RUNS)]).data()
-    sizes = {b: InProcess(cpu, b)._size(made.tiny_settings(), data) for b in (None, 1, 2, 3, 4, 9)}
-    assert sizes == {None: 1, 1: 1, 2: 2, 3: 3, 4: 3, 9: 5}
+def test_on_a_cpu_a_batch_is_trained_as_it_was_cut(made):
+    data = Batch(made.tiny_settings(), [made.tiny_spec(number=n) for n in range(RUNS)]).data()
+    assert JaxDevice(find_device("cpu"))._size(made.tiny_settings(), data) == RUNS
 
 
-def test_a_batch_is_cut_to_fit_the_memory(made):
+def test_on_a_gpu_a_batch_is_cut_to_fit_the_memory(made):
     settings = made.tiny_settings()
-    data = Job(settings, [made.tiny_spec(number=n) for n in range(RUNS)]).data()
+    data = Batch(settings, [made.tiny_spec(number=n) for n in range(RUNS)]).data()
     one = run_bytes(settings, data[0])
 
     def size(memory):
-        device = SimpleNamespace(platform="gpu", memory_stats=lambda: {"bytes_limit": memory})
-        return InProcess(device)._size(settings, data)
+        gpu = SimpleNamespace(platform="gpu", memory_stats=lambda: {"bytes_limit": memory})
+        return JaxDevice(gpu)._size(settings, data)
 
     assert size(100 * one) == RUNS
     assert size(one / 100) == 1
@@ -164,36 +164,69 @@ def test_a_batch_is_cut_to_fit_the_memory(made):
     assert run_bytes(bigger, data[0]) > 5 * one
 
 
-# ------------------------------------------------------------------ workers
+def test_parts_of_a_batch_are_equal_and_give_the_runs_in_order(made, monkeypatch):
+    batch = Batch(made.tiny_settings(), [made.tiny_spec(number=n) for n in range(RUNS)])
+    data = batch.data()
+    start, states = batch.begin(data).state, []
+    for size in (RUNS, 2):
+        monkeypatch.setattr(JaxDevice, "_size", lambda *_, size=size: size)
+        with JaxDevice(find_device("cpu")).session(batch.settings, data) as session:
+            states.append(session.advance(start, 0, 3))
+    for left, right in zip(*map(jax.tree.leaves, states), strict=True):
+        assert_allclose(left, right, rtol=1e-9, atol=1e-12)
+
+
+# ------------------------------------------------------------------ worker processes
 
 
 @pytest.fixture(scope="module")
-def spread(made):
-    """A method of one's own in two workers, and the processes that did it."""
-    started = []
+def advanced(made):
+    """Two runs of a user's own method after five steps: in this process and in a worker.
 
-    def recorded(*arguments):
-        started.append(START(*arguments))
-        return started[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workers, "_start", recorded)
-        runs = made.tiny_train(datasets=3, method=SharperMethod(), workers=2)
-    return runs, started
-
-
-START = workers._start
-
-
-def test_workers_equal_this_process(made, spread):
-    runs, _ = spread
-    for run, other in zip(runs, made.tiny_train(datasets=3, method=SharperMethod()), strict=True):
-        close(run, other)
-        assert run.finished
+    The worker is killed between two chunks.
+    """
+    batch = Batch(
+        made.tiny_settings(method=SharperMethod()), [made.tiny_spec(), made.tiny_spec(seed=1)]
+    )
+    data = batch.data()
+    start, found, worker = batch.begin(data).state, [], WorkerProcess()
+    for backend in (JaxDevice(find_device("cpu")), worker):
+        with backend.session(batch.settings, data) as session:
+            state = session.advance(start, 0, 2)
+            if backend is worker:
+                os.kill(worker.pid, signal.SIGKILL)
+            found.append(session.advance(state, 2, 3))
+    process = worker._process
+    worker.close()
+    worker.release()
+    return found, worker, process
 
 
-def test_a_method_of_ones_own_has_its_effect(made, spread):
-    run = spread[0][0]
+def test_a_worker_equals_this_process_and_is_replaced_when_it_dies(advanced):
+    (here, there), worker, _ = advanced
+    for left, right in zip(jax.tree.leaves(here), jax.tree.leaves(there), strict=True):
+        assert left.dtype == right.dtype
+        assert_allclose(left, right, rtol=1e-9, atol=1e-12)
+    assert worker.deaths == 1
+
+
+def test_a_worker_ends_when_it_is_closed(advanced, made):
+    _, worker, process = advanced
+    assert process.poll() is not None
+    assert process.stdin.closed
+    assert process.stdout.closed
+    batch = Batch(made.tiny_settings(), [made.tiny_spec()])
+    data = batch.data()
+    start = batch.begin(data).state
+    with (
+        worker.session(batch.settings, data) as session,
+        pytest.raises(WorkerError, match="stopped"),
+    ):
+        session.advance(start, 0, 1)
+
+
+def test_a_method_of_ones_own_has_its_effect(made):
+    run = made.tiny_train(method=SharperMethod())[0]
     rba = made.tiny_train()[0]
     assert not np.allclose(run.final.layers[0][0], rba.final.layers[0][0], atol=1e-6)
     weights = run.view.loss_weights
@@ -203,103 +236,62 @@ def test_a_method_of_ones_own_has_its_effect(made, spread):
     assert run_key(other, run.spec) != run.key == run_key(run.settings, run.spec)
 
 
-def test_workers_end_with_their_session(spread):
-    _, started = spread
-    assert len(started) == 2
-    for process in started:
-        assert process.poll() is not None
-        assert process.stdin.closed
-        assert process.stdout.closed
-
-
 def test_a_worker_that_cannot_start_says_why(made, monkeypatch):
-    def broken(log, precision):  # noqa: ARG001
+    started = []
+
+    def broken(log):
         script = "import sys; sys.exit('no such library')"
         pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
-        return subprocess.Popen([sys.executable, "-c", script], **pipes)
+        started.append(subprocess.Popen([sys.executable, "-c", script], **pipes))
+        return started[-1]
 
-    monkeypatch.setattr(workers, "_start", broken)
-    with pytest.raises(WorkerError, match=r"exit code 1;.*no such library"):
+    monkeypatch.setattr(worker_process, "_start", broken)
+    message = rf"ended {ATTEMPTS} times; exit code 1: no such library"
+    with pytest.raises(WorkerError, match=message):
         made.tiny_train(datasets=2, workers=2)
+    assert len(started) == 2 * ATTEMPTS
+    assert all(process.poll() is not None for process in started)
 
 
 def test_messages_come_back_as_they_were():
     stream = io.BytesIO()
     arrays = [np.arange(3.0), np.array(7, np.int32), np.ones((2, 3), np.float32).T, np.empty(0)]
-    worker.write_message(stream, {"do": "data", "run": 3}, arrays)
-    worker.write_message(stream, {}, [])
+    worker_program.write_message(stream, {"do": "data", "run": 3}, arrays)
+    worker_program.write_message(stream, {}, [])
     stream.seek(0)
-    order, found = worker.read_message(stream)
+    order, found = worker_program.read_message(stream)
     assert order == {"do": "data", "run": 3}
     for sent, came in zip(arrays, found, strict=True):
         assert sent.dtype == came.dtype
         assert_array_equal(sent, came)
-    assert worker.read_message(stream) == ({}, [])
+    assert worker_program.read_message(stream) == ({}, [])
     with pytest.raises(EOFError):
-        worker.read_message(stream)
+        worker_program.read_message(stream)
 
 
 def test_half_a_message_is_the_end():
     stream = io.BytesIO()
-    worker.write_message(stream, {"do": "data"}, [np.arange(3.0)])
+    worker_program.write_message(stream, {"do": "data"}, [np.arange(3.0)])
     for length in (0, 8, 20, len(stream.getvalue()) - 1):
         with pytest.raises(EOFError):
-            worker.read_message(io.BytesIO(stream.getvalue()[:length]))
+            worker_program.read_message(io.BytesIO(stream.getvalue()[:length]))
 
 
-# ------------------------------------------------------------------ the choice
+# ------------------------------------------------------------------ devices
 
 
-def test_the_choice_of_a_backend(made, monkeypatch):
-    monkeypatch.setattr(choice, "_first", lambda p: jax.devices("cpu")[0] if p == "cpu" else None)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(4)))  # noqa: ARG005
-    small = made.tiny_settings()
-    large = made.tiny_settings(network=Network(64, 3), residual_points=2000, steps=5000)
-    assert isinstance(choose_backend(small, 8), InProcess)
-    assert choose_backend(large, 8) == Workers(4)
-    assert choose_backend(large, 3) == Workers(3)
-    assert isinstance(choose_backend(large, 1), InProcess)
-    assert isinstance(choose_backend(large, 8, workers=0), InProcess)
-    assert isinstance(choose_backend(large, 8, workers=1), InProcess)
-    assert choose_backend(small, 8, workers=2) == Workers(2)
-    assert choose_backend(small, 2, workers=7) == Workers(2)
-    assert choose_backend(large, 8, batch=3) == InProcess(jax.devices("cpu")[0], 3)
-    assert choose_backend(large, 8).describe() == "4 single-threaded workers"
-
-
-def test_a_gpu_is_taken_where_there_is_one(made, monkeypatch):
+def test_a_gpu_is_taken_where_there_is_one(monkeypatch):
     gpu = SimpleNamespace(platform="gpu", device_kind="Imagined")
-    monkeypatch.setattr(choice, "_first", lambda p: gpu if p == "gpu" else jax.devices("cpu")[0])
-    settings = made.tiny_settings()
-    assert choose_backend(settings, 8) == InProcess(gpu)
-    assert choose_backend(settings, 8, "gpu", batch=3) == InProcess(gpu, 3)
-    assert choose_backend(settings, 8, "cpu").device.platform == "cpu"
-    assert choose_backend(settings, 8).describe() == "gpu (Imagined)"
+    monkeypatch.setattr(backends, "_first", lambda p: gpu if p == "gpu" else jax.devices("cpu")[0])
+    assert find_device() is find_device("gpu") is find_gpu() is gpu
+    assert find_device("cpu").platform == "cpu"
+    assert find_gpu("cpu") is None
 
 
-BAD = {
-    "an unknown device": (dict(device="tpu"), r'"auto", "cpu" or "gpu".*tpu'),
-    "no name": (dict(device=None), r'"auto", "cpu" or "gpu"'),
-    "half a worker": (dict(workers=0.5), r"workers=0.5"),
-    "fewer than no workers": (dict(workers=-1), r"at least 0 as workers.*workers=-1"),
-    "true workers": (dict(workers=True), r"workers=True"),
-    "no batch": (dict(batch=0), r"at least 1 as batch.*batch=0"),
-    "a batch of text": (dict(batch="3"), r"batch='3'"),
-    "a true batch": (dict(batch=True), r"batch=True"),
-}
-
-
-@pytest.mark.parametrize(("options", "message"), BAD.values(), ids=BAD)
-def test_bad_choices(made, options, message):
-    with pytest.raises(InputError, match=message):
-        made.tiny_train(datasets=2, **options)
-
-
-def test_no_gpu_where_none_is(made, monkeypatch):
-    monkeypatch.setattr(choice, "_first", lambda platform: None)  # noqa: ARG005
+def test_no_gpu_where_none_is(monkeypatch):
+    monkeypatch.setattr(backends, "_first", lambda platform: None)  # noqa: ARG005
     with pytest.raises(InputError, match=r'GPU that JAX can use.*device="cpu"'):
-        made.tiny_train(device="gpu")
-
-
-def test_numpy_counts_are_counts(made):
-    assert choose_backend(made.tiny_settings(), 8, workers=np.int64(2)) == Workers(2)
+        find_gpu("gpu")
+    for name in ("tpu", None):
+        with pytest.raises(InputError, match=r'"auto", "cpu" or "gpu"'):
+            find_gpu(name)

@@ -1,4 +1,4 @@
-"""Every bad input ends in a sentence that says what was wanted, what came and what to do."""
+"""Every bad input ends in a sentence that says what was expected, what it got and how to fix it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +9,9 @@ import pytest
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
 from twoaxis.problems import BURGERS
-from twoaxis.training import METHODS, Network, RunStore, load_runs, train_specs
-from twoaxis.training.job import Job
+from twoaxis.runs import RunStore, load_runs, train_specs
+from twoaxis.training import METHODS, Network
+from twoaxis.training.batch import Batch
 from twoaxis.training.methods import RBA
 
 
@@ -19,7 +20,7 @@ def no_training(monkeypatch):
     def fail(*arguments):  # noqa: ARG001
         pytest.fail("went on to train")
 
-    monkeypatch.setattr(Job, "train", fail)
+    monkeypatch.setattr(Batch, "train", fail)
 
 
 def says(*words):
@@ -34,17 +35,17 @@ def refused(call, message):
     assert error.expected
     assert error.got
     assert error.fix
-    assert str(error).startswith("wanted ")
-    assert "To mend it: " in str(error)
+    assert str(error).startswith("expected ")
+    assert "; fix: " in str(error)
 
 
 SETTINGS = {
     "no steps": (dict(steps=0), says("at least 1 as steps", "steps=0")),
     "negative steps": (dict(steps=-5), says("at least 1 as steps", "steps=-5")),
-    "half a step": (dict(steps=2.5), says("whole number", "steps=2.5")),
-    "steps as a float": (dict(steps=5.0), says("whole number", "steps=5.0")),
-    "true steps": (dict(steps=True), says("whole number", "steps=True")),
-    "steps as text": (dict(steps="many"), says("whole number", "steps='many'")),
+    "half a step": (dict(steps=2.5), says("integer", "steps=2.5")),
+    "steps as a float": (dict(steps=5.0), says("integer", "steps=5.0")),
+    "true steps": (dict(steps=True), says("integer", "steps=True")),
+    "steps as text": (dict(steps="many"), says("integer", "steps='many'")),
     "no end of steps": (dict(steps=10**12), says("steps")),
     "an unknown method": (dict(method="rbaa"), says("one of the methods", 'did you mean "rba"')),
     "a method of no name": (dict(method=""), says("one of the methods")),
@@ -73,6 +74,20 @@ SETTINGS = {
     "the class of a network": (dict(network=Network), says("a network")),
     "an unknown problem": (dict(problem="burger"), says('did you mean "burgers"')),
     "a problem that is none": (dict(problem=4), says("a problem or the name of one")),
+    "half a worker": (dict(workers=0.5), says("at least 1 as workers", "workers=0.5")),
+    "no workers": (dict(workers=0), says("at least 1 as workers", "workers=0", "in-process")),
+    "true workers": (dict(workers=True), says("workers=True")),
+    "no batch": (dict(batch=0), says("at least 1 as batch", "batch=0")),
+    "a batch of text": (dict(batch="3"), says("batch='3'")),
+    "a true batch": (dict(batch=True), says("batch=True")),
+    "an unknown engine": (dict(engine="ray"), says("in-process, local, dask", "'ray'")),
+    "a scheduler without Dask": (
+        dict(engine="local", scheduler="tcp://127.0.0.1:1"),
+        says("a scheduler for the engine dask"),
+    ),
+    "a scheduler alone": (dict(scheduler="tcp://127.0.0.1:1"), says("the engine dask")),
+    "processes on a GPU": (dict(engine="local", device="gpu"), says("GPU|CPU")),
+    "Dask without a store": (dict(engine="dask"), says("a store that all Dask workers see")),
     "an unknown device": (dict(device="tpu"), says('"auto", "cpu" or "gpu"', "tpu")),
     "a start of another name": (dict(start={"mu": 0.1}), says("for nu", "values for mu")),
     "something else fixed": (dict(fixed={"lam": 1.0}), says("for nu", "values for lam")),
@@ -100,8 +115,8 @@ SETTINGS = {
     "no seeds": (dict(seeds=[]), says("at least one", "0 runs")),
     "the same seed twice": (dict(seeds=[1, 1]), says("runs that differ", "2 runs of which 1")),
     "a negative seed": (dict(seeds=-1), says("seed=-1")),
-    "half a seed": (dict(seeds=0.5), says("seeds as whole numbers", "0.5")),
-    "a seed of text": (dict(seeds="12"), says("seeds as whole numbers", "12")),
+    "half a seed": (dict(seeds=0.5), says("seeds as integers", "0.5")),
+    "a seed of text": (dict(seeds="12"), says("seeds as integers", "12")),
     "seeds in halves": (dict(seeds=[0.5]), says("seed=0.5")),
     "a true seed": (dict(seeds=True), says("seed=True")),
     "no datasets": (dict(datasets=[]), says("at least one", "0 runs")),
@@ -176,8 +191,8 @@ def test_datasets(made, parts, message):
 
 def test_datasets_of_different_size(made):
     datasets = [made.tiny_dataset(), made.tiny_dataset("burgers", 1, 21)]
-    message = says("equally many", r"\[20, 21\]", "separate calls")
-    refused(lambda: made.tiny_train(datasets=datasets), message)
+    message = says("equally many", r"\[20, 21\]", "batch=1")
+    refused(lambda: made.tiny_train(datasets=datasets, batch=2), message)
 
 
 def test_the_same_dataset_twice(made):
@@ -249,7 +264,7 @@ def test_directories(made, tmp_path, kind, request):
         place = place / "inside" if kind == "below a file" else place
     else:
         place = 7
-    refused(lambda: made.tiny_train(out=place), says("director|written"))
+    refused(lambda: made.tiny_train(store=place), says("director|written"))
     if kind == "a file":
         assert place.read_text() == "mine"
 
@@ -266,7 +281,7 @@ def closed_directory():
 def test_stored_runs_that_were_changed_are_not_used(made, tmp_path, monkeypatch):
     """What is read by name is refused. A training makes it again: see test_train.py."""
     monkeypatch.undo()
-    run = made.tiny_train(out=tmp_path)[0]
+    run = made.tiny_train(store=tmp_path)[0]
     path = RunStore(tmp_path).path(run.key) / "arrays.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"\0")
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}

@@ -12,8 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from twoaxis.errors import InputError
 from twoaxis.problems import get_problem
-from twoaxis.training.backends import choose_backend
-from twoaxis.training.job import Job
+from twoaxis.training.backends import JaxDevice, find_device
+from twoaxis.training.batch import Batch
+from twoaxis.training.loop import boundary_sites, initial_network, residual_sites
 from twoaxis.training.methods import (
     METHODS,
     RBA,
@@ -25,7 +26,6 @@ from twoaxis.training.methods import (
     SensitivitySelector,
     get_method,
 )
-from twoaxis.training.program import boundary_sites, initial_network, residual_sites
 from twoaxis.views import Gaussian, Patch, Pointwise
 
 # Method, then what the reference makes of it.
@@ -76,10 +76,10 @@ def reference(made, settings, spec, matrix, combine, **options):
 
 def compare(made, settings, spec, check, **options):
     """Step the engine and the reference side by side; return the reference at the end."""
-    job = Job(settings, [spec])
+    job = Batch(settings, [spec])
     data = job.data()
     state = job.begin(data).state
-    with choose_backend(settings, 1, "cpu").session(settings, data) as session:
+    with JaxDevice(find_device("cpu")).session(settings, data) as session:
         with jax.enable_x64(True):
             other = reference(made, settings, spec, **options)
         for number in range(settings.steps):
@@ -149,9 +149,9 @@ def test_gradients_of_the_whole_loss(made):
         rate = 0.03 if problem == "burgers" else 1e-3  # as above: compiled already
         settings = made.tiny_settings(problem, "adam", steps=1, learning_rate=rate)
         spec = made.tiny_spec(problem)
-        job = Job(settings, [spec])
+        job = Batch(settings, [spec])
         data = job.data()
-        with choose_backend(settings, 1, "cpu").session(settings, data) as session:
+        with JaxDevice(find_device("cpu")).session(settings, data) as session:
             state = session.advance(job.begin(data).state, 0, 1)
         with jax.enable_x64(True):
             other = reference(made, settings, spec, **CASES["adam"][1])

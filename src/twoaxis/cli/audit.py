@@ -23,12 +23,12 @@ from twoaxis.cli.options import (
     check_writable,
     parse_numbers,
 )
-from twoaxis.cli.train import print_runs, print_stopped
+from twoaxis.cli.train import print_failures, print_runs, print_stopped
 
 if TYPE_CHECKING:
     from twoaxis.diagnosis import Audit, Tolerance
     from twoaxis.resolution import Resolution
-    from twoaxis.training import Run
+    from twoaxis.runs import Run
 
 ASSUMED_PERCENT = 5.0
 STEPS = 5000
@@ -124,21 +124,23 @@ def audit(
                 steps=steps,
                 conditions=conditions.value,
                 snapshots=min(SNAPSHOTS, max(steps, 0)),
-                out=where / "runs",
+                store=where / "runs",
                 device=device.value,
             )
         except KeyboardInterrupt:
             print_stopped(where / "runs")
             raise
         where = ensure_directory(where)
-    if len(runs) > 1:
-        for name in dict.fromkeys(run.problem.name for run in runs):
-            own = twoaxis.Runs([run for run in runs if run.problem.name == name])
+    print_failures(runs)
+    trained = [runs[k] for k, there in enumerate(runs.data["trained"].values) if there]
+    alone = len(trained) == 1
+    if not alone:
+        for name in dict.fromkeys(run.problem.name for run in trained):
+            own = twoaxis.Runs.of([run for run in trained if run.problem.name == name])
             names = list(own[0].problem.parameters)
             print_runs(own[0].problem.title, own.to_dataframe(), names, truth)
     retrainings: dict[str, list[Audit]] = {}
-    for run, found in _audits(list(runs), truth, limits, replicas):
-        alone = len(runs) == 1
+    for run, found in _audits(trained, truth, limits, replicas):
         stem = where / ("audit" if alone else run.key)
         # First the files: whatever a terminal makes of the text, they are there.
         found.save(stem.with_name(f"{stem.name}.nc"))
@@ -150,13 +152,15 @@ def audit(
     for title, audits in retrainings.items():
         if len(audits) > 1:
             print_result(twoaxis.compare(audits), title)
+    if len(runs.failures):
+        raise typer.Exit(1)
 
 
 def _audits(
     runs: list[Run], truth: bool, tolerance: Tolerance, replicas: int
 ) -> Iterator[tuple[Run, Audit]]:
     """Yield each run with its audit; runs on the same data share their resolution."""
-    from twoaxis.training import audit_run, resolution_of_run
+    import twoaxis
 
     resolved: dict[tuple[str, str], Resolution] = {}
     for run in runs:
@@ -164,10 +168,15 @@ def _audits(
         observed = f"{run.spec.describe()['observations']} {run.dataset.noise_scale}"
         source = (run.problem.name, observed if truth else run.key)
         if source not in resolved:
-            resolved[source] = resolution_of_run(run, truth=truth, replicas=replicas)
+            resolved[source] = run.resolve(truth=truth, replicas=replicas)
         yield (
             run,
-            audit_run(run, tolerance=tolerance, truth=truth, resolution=resolved[source]),
+            twoaxis.audit(
+                run,
+                tolerance=tolerance,
+                at="truth" if truth else "delivered",
+                resolution=resolved[source],
+            ),
         )
 
 

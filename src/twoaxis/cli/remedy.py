@@ -17,7 +17,7 @@ from twoaxis.text import quantity, visible
 if TYPE_CHECKING:
     from twoaxis.diagnosis import Audit
     from twoaxis.diagnosis.actions import Action
-    from twoaxis.training import Run
+    from twoaxis.runs import Run
 
 
 @app.command()

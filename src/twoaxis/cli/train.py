@@ -28,6 +28,8 @@ from twoaxis.cli.options import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from twoaxis.runs import Runs
+
 
 class EngineName(StrEnum):
     """What executes the tasks of a training."""
@@ -128,19 +130,21 @@ def train(
         "snapshots": snapshots,
         "workers": workers,
     }
-    failed = 0
     try:
-        if engine is not None:
-            where = {"engine": engine.value, "scheduler": scheduler, "batch": batch}
-            runs, failed = _sweep(chosen, out_directory, device, overwrite, options | where)
-        else:
-            _refuse_task_options(scheduler, batch)
-            runs = twoaxis.train(
-                chosen, out=out_directory, device=device.value, overwrite=overwrite, **options
-            )
+        runs = twoaxis.train(
+            chosen,
+            store=out_directory,
+            overwrite=overwrite,
+            engine=None if engine is None else engine.value,
+            device=device.value,
+            scheduler=scheduler,
+            batch=batch,
+            **options,
+        )
     except KeyboardInterrupt:
         print_stopped(out_directory, overwrite)
         raise
+    print_failures(runs)
     frame = runs.to_dataframe()
     if json_file is not None:
         records = frame.astype(object).where(frame.notna(), None).to_dict(orient="records")
@@ -148,38 +152,17 @@ def train(
     if json_file != "-":
         print_runs(chosen.title, frame, list(chosen.parameters))
         out.print(f"  runs in {shown(out_directory)}", highlight=False, soft_wrap=True)
-    if failed:
+    if len(runs.failures):
         raise typer.Exit(1)
 
 
-def _sweep(
-    problem: Any, directory: Path, device: DeviceName, overwrite: bool, options: dict[str, Any]
-) -> tuple[Any, int]:
-    """Train with an engine, print failures, and return the runs and the number of failures."""
-    import twoaxis
-    from twoaxis.errors import InputError
-
-    if overwrite:
-        raise InputError(
-            "--overwrite without --engine", "both", "choose another --out, or leave one of them out"
-        )
-    # Where the workers are is not known here: a GPU must be asked for.
-    on: Any = "gpu" if device is DeviceName.gpu else "cpu"
-    found = twoaxis.sweep(problem, store=directory, device=on, **options)
-    for _, row in found.failures.iterrows():
+def print_failures(runs: Runs) -> None:
+    """Print which runs failed and why, and how many were started more than once."""
+    for _, row in runs.failures.iterrows():
         err.print(f"failed: {shown(row['key'])}: {shown(row['status'])}", highlight=False)
-    again = int((found.work["attempts"] > 1).sum())
+    again = int((runs.work["attempts"] > 1).sum())
     if again:
-        err.print(f"{again} tasks were started more than once", highlight=False)
-    return found.runs, len(found.failures)
-
-
-def _refuse_task_options(scheduler: str | None, batch: int | None) -> None:
-    from twoaxis.errors import InputError
-
-    for name, given in (("--scheduler", scheduler), ("--batch", batch)):
-        if given is not None:
-            raise InputError(f"{name} with --engine", f"{name} alone", "add --engine dask")
+        err.print(f"{again} runs were started more than once", highlight=False)
 
 
 def print_stopped(directory: Path, overwrite: bool = False) -> None:

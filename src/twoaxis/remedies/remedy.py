@@ -30,9 +30,9 @@ from twoaxis.remedies.sites.result import Verification
 from twoaxis.views import View
 
 if TYPE_CHECKING:
+    from twoaxis.runs import Run
     from twoaxis.runs.engines import Engine
     from twoaxis.runs.pipeline import Pipeline
-    from twoaxis.training import Run
     from twoaxis.training.backends import Device
 
 REMEDIES = (
@@ -193,8 +193,8 @@ def _of_run(
     """Compute the remedies that the route of an audited run asks for."""
     # Not at the top: remedies of other models need no JAX.
     from twoaxis.adapters import objective
+    from twoaxis.runs import Run
     from twoaxis.runs.pipeline import Pipeline
-    from twoaxis.training import Run
 
     if not isinstance(run, Run):
         raise InputError("a run that twoaxis.train returned", type(run).__name__, "pass runs[0]")

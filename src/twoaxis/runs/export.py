@@ -34,9 +34,9 @@ from twoaxis.runs.maintenance import (
     look_through,
     read_plain,
 )
+from twoaxis.runs.run_file import ARRAYS, MANIFEST
+from twoaxis.runs.store import RunStore
 from twoaxis.text import visible
-from twoaxis.training.storage import ARRAYS, MANIFEST
-from twoaxis.training.store import RunStore
 
 # The first date that a zip file can name.
 DATE = (1980, 1, 1, 0, 0, 0)
@@ -101,8 +101,8 @@ def export(
 ) -> Export:
     """Copy runs to a new store, with a listing and a page that says what it is.
 
-    Every copy is read back and checked as `verify` does. Damaged runs are left out and told.
-    The target is written whole or not at all. The same runs give the same bytes.
+    Every copy is read back and checked as `verify` does. Damaged runs are left out and listed.
+    The target is written completely or not at all. The same runs give the same bytes.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def export(
         raise InputError(
             "a store that holds runs",
             f"{str(store.directory)!r}, which holds none",
-            "name the directory given to train(out=...)",
+            "name the directory given to train(store=...)",
         )
     try:
         return _made(places, free, progress)

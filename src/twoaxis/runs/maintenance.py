@@ -1,12 +1,9 @@
-"""Which runs are there: a row for each, from its manifest alone.
+"""Look after a store: list its runs, check them, and remove what nobody needs.
 
-What lies in a store, by name and kind alone: nothing is read and no link is followed.
-
-Is this run, or this checkpoint, complete and unchanged?
-
-What can go from a store: nothing that somebody could still want.
-
-Everything in a store is read and checked, run by run.
+`look_through` finds what is in a store by name and kind alone. `list_runs` adds a row for each run
+from its manifest, `verify` reads and checks every file, and `plan` and `prune` remove abandoned
+temporary files, checkpoints of finished batches and, if asked for, damaged runs. Nothing here
+follows a link.
 """
 
 from __future__ import annotations
@@ -27,8 +24,8 @@ from twoaxis.errors import InputError
 from twoaxis.files import TEMPORARY, ensure_directory
 from twoaxis.problems import PROBLEMS
 from twoaxis.progress import progress_bar
-from twoaxis.training.checkpoint import read_checkpoint
-from twoaxis.training.storage import (
+from twoaxis.runs.checkpoint import read_checkpoint
+from twoaxis.runs.run_file import (
     ARRAYS,
     MANIFEST,
     DamagedRunError,
@@ -36,8 +33,8 @@ from twoaxis.training.storage import (
     read_manifest,
     sha256,
 )
-from twoaxis.training.store import CHECKPOINTS, DAMAGED, REASON, RunStore, abandoned
-from twoaxis.training.store import set_aside as move_aside
+from twoaxis.runs.store import CHECKPOINTS, DAMAGED, REASON, RunStore, abandoned
+from twoaxis.runs.store import set_aside as move_aside
 
 SHARD = re.compile("[0-9a-f]{2}")
 CHECKPOINT = re.compile(r"checkpoint-.*\.safetensors", re.DOTALL)
@@ -74,7 +71,7 @@ class Contents:
         Everything that is a run or stands where runs belong, in the order of the names.
     checkpoints : list of path
     set_aside : list of path
-        What was found damaged earlier, as `twoaxis.training.store.set_aside` leaves it.
+        What was found damaged earlier, as `twoaxis.runs.store.set_aside` leaves it.
     abandoned : list of path
         Temporaries that nobody has written to for long.
     strangers : list of Finding
@@ -200,9 +197,9 @@ def check_manifest(place: Place) -> tuple[dict[str, Any], Check]:
         obstacle = _obstacle(place.path / ARRAYS)
         if obstacle is not None:
             return {}, obstacle if os.path.lexists(place.path) else Check("gone")
-        came, wanted = (place.path / ARRAYS).lstat().st_size, manifest["arrays"]["bytes"]
-        if came != wanted:
-            return {}, Check("damaged", f"its arrays have {came} bytes, where {wanted:d} belong")
+        came, expected = (place.path / ARRAYS).lstat().st_size, manifest["arrays"]["bytes"]
+        if came != expected:
+            return {}, Check("damaged", f"its arrays have {came} bytes, where {expected:d} belong")
         return manifest, Check("sound")
     except Exception as error:
         return {}, _judged(error, place.path)
@@ -211,10 +208,10 @@ def check_manifest(place: Place) -> tuple[dict[str, Any], Check]:
 def check_run(place: Place) -> Check:
     """Read a run, compare its checksums and build it again.
 
-    A problem of one's own is in no file: of its runs, the checksums are compared.
+    A user's own problem is in no file: for its runs, the checksums are compared.
     """
     found = _check_run(place)
-    # Another process may have replaced the run between its two files: a second look tells.
+    # Another process may have replaced the run between its two files: it is checked twice.
     return _check_run(place) if found.state == "damaged" else found
 
 
@@ -301,7 +298,7 @@ def list_runs(store: RunStore) -> pd.DataFrame:
     ``conditions``, ``precision``, ``status``, ``twoaxis`` (the version that wrote the run),
     ``bytes`` on disk, and ``delivered_NAME`` for every parameter. Arrays are not read. Whatever
     stands where a run belongs has a row; of one that is damaged, the status says so and the
-    columns that its manifest would tell are empty.
+    columns from its manifest are empty.
 
     Parameters
     ----------
@@ -325,7 +322,7 @@ def frame_of(rows: list[dict[str, Any]]) -> pd.DataFrame:
     ]
     columns = [*COLUMNS[:8], *(f"delivered_{name}" for name in names), *COLUMNS[8:]]
     frame = pd.DataFrame(flat, columns=columns, dtype=object)
-    # Whole numbers stay whole beside the empty cells of a damaged run, and text stays text: the
+    # Integers stay integers beside the empty cells of a damaged run, and text stays text: the
     # name of a file need not be one that every string type can hold.
     numbers = [
         name
@@ -401,25 +398,25 @@ def _row(place: Place) -> dict[str, Any] | None:
     row |= {"key": place.path.name, "bytes": size_of(place.path)}
     try:
         if found.state == "sound":
-            return row | _told(manifest)
+            return row | _stated(manifest)
     except (KeyError, TypeError, ValueError, IndexError, OverflowError):
         found = Check("damaged", "its manifest does not say what a run says")
     return row | {"status": f"{found.state}: {found.reason}"}
 
 
-def _told(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return what a manifest tells; anything may stand in it, and an error says that it does."""
+def _stated(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return what a manifest states; anything may be in it, and an error says that it is."""
     settings, run = manifest["settings"], manifest["run"]
     return {
         "problem": _text(settings["problem"]),
         "method": _text(settings["method"]["name"]),
         "dataset": _text(run["dataset"]),
-        "seed": _whole(run["seed"]),
-        "steps": _whole(manifest["snapshots"][-1]["step"]),
+        "seed": _integer(run["seed"]),
+        "steps": _integer(manifest["snapshots"][-1]["step"]),
         "conditions": _text(settings["conditions"]),
         "precision": _text(settings["precision"]),
         "delivered": {
-            _text(name): float(value) if isinstance(value, float) else float(_whole(value))
+            _text(name): float(value) if isinstance(value, float) else float(_integer(value))
             for name, value in dict(manifest["delivered"]).items()
         },
         "status": _text(manifest["status"]),
@@ -434,9 +431,9 @@ def _text(value: Any) -> str:
     return value
 
 
-def _whole(value: Any) -> int:
+def _integer(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError("no whole number")
+        raise TypeError("not an integer")
     return value
 
 
@@ -527,7 +524,7 @@ def _strangers_in(place: Place) -> list[Finding]:
         return []
     try:
         names = sorted(item.name for item in os.scandir(place.path))
-    except OSError:  # its check has told
+    except OSError:  # its check has said so
         return []
     return [Finding(place.path / n, STRANGER) for n in names if n not in (MANIFEST, ARRAYS)]
 
@@ -535,7 +532,7 @@ def _strangers_in(place: Place) -> list[Finding]:
 def _about(path: Path, store: RunStore) -> str:
     key = stranded_run(path, store)
     if key is None:
-        return "a temporary that somebody abandoned"
+        return "an abandoned temporary file"
     home = store.path(key).relative_to(store.directory)
     return f"an abandoned temporary that holds a complete run; move it to {home} to keep it"
 
@@ -583,7 +580,7 @@ class Removal(NamedTuple):
 def plan(store: RunStore, *, damaged: bool = False) -> list[Removal]:
     """Return what can go from a store; nothing is removed.
 
-    Temporaries that nobody has written to for an hour can go, unless one holds a complete run
+    Temporary files that nobody has written to for an hour can go, unless one holds a complete run
     that the store lacks. A checkpoint can go when all its runs are there, complete and not older
     than itself: with older ones it belongs to a training that was to replace them.
 
@@ -595,7 +592,7 @@ def plan(store: RunStore, *, damaged: bool = False) -> list[Removal]:
     """
     contents = look_through(store)
     reasons: list[tuple[Path, str]] = [
-        (path, "a temporary that somebody abandoned")
+        (path, "an abandoned temporary file")
         for path in contents.abandoned
         if stranded_run(path, store) is None
     ]

@@ -1,7 +1,7 @@
-"""The built-in engine as a pipeline: observed values and seeds in, trained runs out.
+"""Training as a pipeline: observed values and seeds in, trained runs out.
 
 Remedies that run a pipeline again, such as `twoaxis.confidence_set`, take it as a callable. This
-one trains inverse PINNs of a built-in problem, all datasets of a call side by side, and knows the
+one trains inverse PINNs of a built-in problem, all datasets of a call together, and knows the
 simulator and the noise that belong to them.
 """
 
@@ -20,20 +20,20 @@ from twoaxis.forward import get_solver
 from twoaxis.observations import Dataset, grid_sites, published_dataset
 from twoaxis.parameters import Parameter
 from twoaxis.problems import Problem
-from twoaxis.runs.engines import Engine, get_engine
-from twoaxis.runs.execution import execute, task_size
-from twoaxis.runs.task import cut
-from twoaxis.training import Run, RunSpec, RunStore, settings_for, train_specs
+from twoaxis.runs.engines import Engine
+from twoaxis.runs.run import Run
+from twoaxis.runs.store import RunStore
+from twoaxis.runs.train import trained
 from twoaxis.training.backends import Device
 from twoaxis.training.methods import Method, get_method
-from twoaxis.training.settings import check_specs, run_key, starting_values
+from twoaxis.training.settings import RunSpec, run_key, settings_for, starting_values
 
 FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class FailedRun:
-    """A run that an engine could not finish; a pipeline counts it as a failure.
+    """A run that could not be trained; a remedy counts it as a failure.
 
     Attributes
     ----------
@@ -57,16 +57,11 @@ class Pipeline:
         Where observations lie: a published layout, or a dataset whose sites, coordinates and noise
         are taken. Its values are not.
     method : str or Method
-    store : path, optional
+    store : path or RunStore, optional
         Directory for the runs. What it holds is not trained again, and an interrupted call goes on
         where it stopped. Without it, runs stay in memory.
-    engine : {"in-process", "local", "dask"} or Engine, optional
-        Who trains into the store, as for `twoaxis.sweep`; by default `twoaxis.train` does.
-    device : {"auto", "cpu", "gpu"}
-    workers, batch : int, optional
-        As for `twoaxis.train`, or, with an engine, for `twoaxis.sweep`.
-    progress : bool
-        Show progress bars.
+    engine, device, workers, batch, progress
+        As for `twoaxis.train`.
     **settings
         Further options of `twoaxis.train`, such as ``steps``, ``network`` or ``residual_points``.
 
@@ -92,7 +87,7 @@ class Pipeline:
         *,
         layout: int | Dataset = 8,
         method: str | Method = "rba",
-        store: str | Path | None = None,
+        store: str | Path | RunStore | None = None,
         engine: str | Engine | None = None,
         device: Device = "auto",
         workers: int | None = None,
@@ -102,12 +97,6 @@ class Pipeline:
     ) -> None:
         self.settings = settings_for(problem, method, **settings)
         self.template = _template(self.problem, layout)
-        if engine is not None and store is None:
-            raise InputError(
-                "a store for the runs of an engine",
-                f"engine={engine!r} and no store",
-                "pass store=..., or leave the engine out to train in memory",
-            )
         self.store, self.engine, self.device = store, engine, device
         self.workers, self.batch, self.progress = workers, batch, progress
         self._start = starting_values(self.problem, None, None)
@@ -120,7 +109,7 @@ class Pipeline:
         run: Run,
         *,
         method: str | Method | None = None,
-        store: str | Path | None = None,
+        store: str | Path | RunStore | None = None,
         engine: str | Engine | None = None,
         device: Device = "auto",
         workers: int | None = None,
@@ -174,7 +163,7 @@ class Pipeline:
     def specs(self, values: ArrayLike, seeds: ArrayLike) -> list[RunSpec]:
         """Return what is to be trained: a run for every row of `values`, with its own seed.
 
-        Initialisation and residual sites depend on the seed alone, not on the values.
+        Initial network and residual sites depend on the seed alone, not on the values.
         """
         rows, each = np.asarray(values, dtype=float), np.asarray(seeds)
         count = len(self.template.values)
@@ -205,7 +194,7 @@ class Pipeline:
         Returns
         -------
         list of Run, or Run
-            A `FailedRun` stands for one that an engine could not finish.
+            A `FailedRun` stands for one that could not be trained.
         """
         if np.ndim(values) == 1:
             (one,) = self(np.asarray(values)[None], np.asarray(seeds)[None])
@@ -213,47 +202,25 @@ class Pipeline:
         specs = self.specs(values, seeds)
         if not specs:
             return []
-        check_specs(self.problem, specs)
         keys = [run_key(self.settings, spec) for spec in specs]
         # The same values with the same seed are one run.
         distinct = dict(zip(keys, specs, strict=True))
-        found = self._trained(distinct) if self.engine is None else self._through_engine(distinct)
-        return [found[key] for key in keys]
-
-    def _trained(self, specs: dict[str, RunSpec]) -> dict[str, Run]:
-        runs = train_specs(
+        runs, _ = trained(
             self.settings,
-            list(specs.values()),
-            out=self.store,
+            list(distinct.values()),
+            store=self.store,
+            engine=self.engine,
             device=self.device,
             workers=self.workers,
             batch=self.batch,
             progress=self.progress,
         )
-        return dict(zip(specs, runs, strict=True))
-
-    def _through_engine(self, specs: dict[str, RunSpec]) -> dict[str, Run | FailedRun]:
-        """Let an engine train what the store does not hold, then read the store."""
-        assert self.store is not None  # checked when the pipeline was made
-        home = RunStore(self.store, create=True)
-        home.sweep(list(specs))
-        missing = [spec for key, spec in specs.items() if not home.holds(key)]
-        device: Device = "cpu" if self.device == "auto" else self.device
-        engine = get_engine(self.engine, workers=self.workers, gpu=device == "gpu")
-        tasks = cut(self.settings, missing, task_size(self.batch, device))
-        results = execute(tasks, home, engine, device, self.progress)
-        failures = {
-            key: results[task.number].failure
-            for task in tasks
-            if task.number in results
-            for key in task.keys
+        there, status = runs.data["trained"].values, runs.data["status"].values
+        found = {
+            key: runs[number] if there[number] else FailedRun(str(status[number]))
+            for number, key in enumerate(distinct)
         }
-        found: dict[str, Run | FailedRun] = {}
-        for key in specs:
-            run = home.found(key, self.problem)
-            reason = failures.get(key) or "not done"
-            found[key] = FailedRun(reason) if run is None else run
-        return found
+        return [found[key] for key in keys]
 
 
 def _template(problem: Problem, layout: Any) -> Dataset:

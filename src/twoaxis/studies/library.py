@@ -26,14 +26,15 @@ import pandas as pd
 from twoaxis.errors import InputError
 from twoaxis.files import ensure_directory, read_text, write_whole
 from twoaxis.progress import Bars, progress_bar
+from twoaxis.runs import Run, RunStore, train_specs
+from twoaxis.runs.run_file import identity
 from twoaxis.studies.block import Need, Rows
 from twoaxis.studies.fields import Field
 from twoaxis.studies.readouts import Readout
 from twoaxis.studies.scale import Scale
-from twoaxis.training import Run, RunSpec, RunStore, Settings, train_specs
+from twoaxis.training import RunSpec, Settings
 from twoaxis.training.backends import Device, cores, find_gpu
 from twoaxis.training.settings import run_key
-from twoaxis.training.storage import identity
 
 # Batches under way at once on a GPU: while one is compiled, others are trained.
 BATCHES_ON_GPU = 6
@@ -159,7 +160,7 @@ class Library:
         runs = train_specs(
             batch[0][0].settings,
             [asked.spec for asked, _ in batch],
-            out=self._fields.directory,
+            store=self._fields,
             device=self.device,
             progress=self._bars,
         )

@@ -27,9 +27,9 @@ from twoaxis.observations import Dataset, published_dataset
 from twoaxis.parameters import Parameters
 from twoaxis.problems import truth_of
 from twoaxis.problems.problem import FixedEnds
+from twoaxis.runs import Run
 from twoaxis.studies.fields import every_second
 from twoaxis.studies.scale import Scale
-from twoaxis.training import Run
 from twoaxis.training.network import field_arrays, field_derivatives
 from twoaxis.views import BoundView, Gaussian, Patch, Pointwise
 from twoaxis.views.gaussian import BoundLowRank

@@ -12,10 +12,8 @@ The same code runs on NumPy arrays, for diagnosis in float64, and under JAX, for
 asks the arrays' own library for ``tanh`` alone. Arrays are *feature-major*, (features, points),
 so that the product for a weight gradient contracts over contiguous memory.
 
-The field of a run at given points: the network, inside the ansatz where there is one.
-
-What depends on the points alone is computed once, in NumPy and float64, by `field_arrays`; what
-depends on the network is arithmetic on those arrays and runs under NumPy and JAX alike.
+The field of a run is the network, inside the ansatz where conditions are exact. What depends on
+the points alone is computed once, in NumPy and float64, by `field_arrays`.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ class Network:
     Parameters
     ----------
     width : int
-        Units a hidden layer.
+        Units per hidden layer.
     depth : int
         Number of hidden layers.
 
@@ -64,7 +62,7 @@ class Network:
             value = getattr(self, name)
             if not (is_integer(value) and 1 <= value <= MOST_UNITS):
                 raise InputError(
-                    f"a whole number from 1 to {MOST_UNITS} as {name}",
+                    f"an integer from 1 to {MOST_UNITS} as {name}",
                     f"{name}={value!r}",
                     "pass Network(width=64, depth=3)",
                 )

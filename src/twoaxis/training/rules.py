@@ -1,18 +1,17 @@
-r"""Gradient rules: how the pull of the data and that of the residual share the network.
+r"""The rules of a training method: weights of residual points or modes, and shared gradients.
 
-A rule takes the two gradients by the network's weights, as lists of arrays of equal shapes,
-and returns the one that the optimiser sees. The physical parameters take the plain gradient of
-the residual term under every rule: the data do not depend on them but through the field.
-
+*Gradient rules* say how the gradient of the data term and that of the residual term share the
+network. A rule takes the two gradients by the network's weights, as trees of arrays of equal
+shapes, and returns the one that the optimizer sees. The physical parameters take the plain
+gradient of the residual term under every rule: the data depend on them through the field alone.
 With :math:`g_d \cdot g_r < 0` the two are in *conflict*, and a projection removes from one the
 part that undoes the other, :math:`g_d - (g_d \cdot g_r)\, g_r / |g_r|^2`.
 
-Weight rules: which residual points, or which residual modes, count how much at a step.
-
-A rule keeps a dictionary of weights a run, which starts from :meth:`initial` and is renewed
-before every loss evaluation. Two names mean something to the loss: ``"points"`` multiplies the
-residual values, ``"modes"`` the squared coefficients of the view's eigenvectors. Weights are
-constants for the gradient: no rule is differentiated.
+*Weight rules* say how much each residual point, or each residual mode, counts at a step. A rule
+keeps a dictionary of weights per run, which starts from ``initial`` and is updated before every
+evaluation of the loss. Two names mean something to the loss: ``"points"`` multiplies the residual
+values, ``"modes"`` the squared coefficients of the view's eigenvectors. Weights are constants for
+the gradient: no rule is differentiated.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class GradientRule(Protocol):
     """What a method needs of a gradient rule."""
 
     def combine(self, data: Gradient, residual: Gradient) -> Gradient:
-        """Return the gradient that the optimiser sees."""
+        """Return the gradient that the optimizer sees."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""What defines a training run: the settings that a batch shares, and what differs by run.
+"""What defines a run: the settings that a batch shares, and what differs from run to run.
 
-What was asked for, checked before any work is done: datasets, seeds, values, snapshots.
+Everything is checked here before any work is done: datasets, seeds, values, snapshots.
 """
 
 from __future__ import annotations
@@ -11,26 +11,32 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from twoaxis.arrays import is_integer, is_real
 from twoaxis.errors import InputError
 from twoaxis.observations import Dataset, published_dataset
-from twoaxis.problems import EvolutionProblem, Problem
-from twoaxis.training.methods import Method
+from twoaxis.problems import EvolutionProblem, Problem, get_problem
+from twoaxis.training.methods import Method, get_method
 from twoaxis.training.methods.method import StoredMethod
 from twoaxis.training.network import Network, derivative_orders
-
-if TYPE_CHECKING:
-    from twoaxis.training.run import Run
 
 Conditions = Literal["soft", "exact"]
 Precision = Literal["float32", "float64"]
 
 # Changes when the same settings would give other numbers, so that stored runs are told apart.
 PROTOCOL = 1
+
+# The published protocol.
+STEPS = 5000
+LEARNING_RATE = 1e-3
+PHYSICS_WEIGHT = 2.0
+RESIDUAL_POINTS = {"evolution": 2000, "steady": 2048}
+BOUNDARY_POINTS = 512
+# Open in the study: the boundary term counts like the data.
+BOUNDARY_WEIGHT = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +144,7 @@ class RunSpec:
     dataset : Dataset
         The observations.
     seed : int
-        Of the initialisation and of the residual sites.
+        Seed of the initial network and of the residual sites.
     start : mapping of str to float
         Physical values at which the parameters start.
     fixed : frozenset of str
@@ -182,11 +188,65 @@ class RunSpec:
         return np.random.default_rng([int(self.seed), own, stream])
 
 
+def settings_for(
+    problem: str | Problem,
+    method: str | Method = "rba",
+    *,
+    steps: int = STEPS,
+    network: Network | None = None,
+    conditions: Conditions = "soft",
+    precision: Precision = "float32",
+    learning_rate: float = LEARNING_RATE,
+    physics_weight: float = PHYSICS_WEIGHT,
+    residual_points: int | None = None,
+    boundary_points: int = BOUNDARY_POINTS,
+    boundary_weight: float = BOUNDARY_WEIGHT,
+    warmup: float | None = None,
+) -> Settings:
+    """Return the settings of a training, the published ones where nothing is given; see `train`."""
+    problem, method = get_problem(problem), get_method(method)
+    steady = not isinstance(problem, EvolutionProblem)
+    return Settings(
+        problem=problem,
+        method=method,
+        network=Network(64, 4 if steady else 3) if network is None else network,
+        steps=steps,
+        conditions=conditions,
+        precision=precision,
+        learning_rate=learning_rate,
+        physics_weight=physics_weight,
+        residual_points=RESIDUAL_POINTS["steady" if steady else "evolution"]
+        if residual_points is None
+        else residual_points,
+        boundary_points=boundary_points if steady else 0,
+        boundary_weight=boundary_weight if steady else 0.0,
+        warmup=method.recipe().warmup if warmup is None else warmup,
+    )
+
+
+def specs_for(
+    problem: Problem,
+    *,
+    datasets: int | Dataset | Iterable[int | Dataset] | None = None,
+    seeds: int | Iterable[int] = 0,
+    start: Mapping[str, float] | None = None,
+    fixed: Mapping[str, float] | None = None,
+) -> list[RunSpec]:
+    """Return a run for every dataset and seed, in this order; see `train`."""
+    started = starting_values(problem, start, fixed)
+    each_seed = chosen_seeds(seeds)
+    return [
+        RunSpec(dataset=dataset, seed=seed, start=started, fixed=frozenset(fixed or {}))
+        for dataset in chosen_datasets(problem, datasets)
+        for seed in each_seed
+    ]
+
+
 def run_key(settings: Settings, spec: RunSpec) -> str:
     """Return a name that holds everything which defines the run, the last part as a hash.
 
-    It looks like ``burgers-rba-d8-s0-1c0a5b7e0d2f``. A problem of one's own is told apart by its
-    name, equation, domain and parameters, not by its code.
+    It looks like ``burgers-rba-d8-s0-1c0a5b7e0d2f``. A user's own problem is identified
+    by its name, equation, domain and parameters, not by its code.
     """
     problem = settings.problem
     known = {name: dataclasses.asdict(p) for name, p in problem.parameters.items()}
@@ -223,7 +283,7 @@ def _safe(text: str) -> str:
 def _check_count(name: str, value: Any, least: int) -> None:
     if not (is_integer(value) and least <= value < 2**31):
         raise InputError(
-            f"a whole number of at least {least} as {name}", f"{name}={value!r}", f"change {name}"
+            f"an integer of at least {least} as {name}", f"{name}={value!r}", f"change {name}"
         )
 
 
@@ -231,7 +291,7 @@ def _check_positive(name: str, value: Any, or_zero: bool = False) -> None:
     if not (is_real(value) and np.isfinite(value) and (value > 0 or (or_zero and value == 0))):
         wanted = "not negative" if or_zero else "positive"
         raise InputError(
-            f"a number that is {wanted} as {name}", f"{name}={value!r}", f"mend {name}"
+            f"a number that is {wanted} as {name}", f"{name}={value!r}", f"change {name}"
         )
 
 
@@ -376,7 +436,7 @@ def chosen_seeds(seeds: Any) -> list[int]:
     """Return the seeds as a list."""
     given = [seeds] if isinstance(seeds, (int, np.integer)) else seeds
     if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
-        raise InputError("seeds as whole numbers", repr(seeds)[:100], "pass seeds=range(10)")
+        raise InputError("seeds as integers", repr(seeds)[:100], "pass seeds=range(10)")
     return cast("list[int]", list(given))
 
 
@@ -396,20 +456,3 @@ def snapshot_steps(snapshots: Any, steps: int) -> tuple[int, ...]:
         f"snapshots={snapshots!r}",
         "pass snapshots=10, or snapshots=[100, 1000, 5000]",
     )
-
-
-def ensure_snapshots(run: Run, steps: Sequence[int]) -> None:
-    """Refuse a stored run that lacks snapshots which are asked for.
-
-    A key does not tell of snapshots: they change no number. A run that was stored without them
-    cannot get them but by training, which is left to the caller. After the end of a run that
-    diverged there are none to ask for.
-    """
-    held = {snapshot.step for snapshot in run.snapshots}
-    lacking = [step for step in steps if step <= run.final.step and step not in held]
-    if lacking:
-        raise InputError(
-            f"stored runs with snapshots at the steps {', '.join(map(str, lacking))}",
-            f"{run.key}, which was stored without them",
-            "choose another directory, or train it again with train(..., overwrite=True)",
-        )

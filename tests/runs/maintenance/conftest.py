@@ -6,7 +6,7 @@ import made_up_runs
 import pytest
 
 from twoaxis.problems import BURGERS
-from twoaxis.training import RunStore
+from twoaxis.runs import RunStore
 
 
 @pytest.fixture

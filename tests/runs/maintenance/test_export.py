@@ -10,10 +10,10 @@ from numpy.testing import assert_array_equal
 
 import twoaxis as ta
 from twoaxis.errors import InputError
+from twoaxis.runs import RunStore
 from twoaxis.runs import export as module
 from twoaxis.runs.export import export
 from twoaxis.runs.maintenance import list_runs, verify
-from twoaxis.training import RunStore
 
 
 def exported(store, target, keys=None):

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from twoaxis.errors import InputError
+from twoaxis.runs import RunStore
 from twoaxis.runs.maintenance import described, find_runs, list_runs
-from twoaxis.training import RunStore
 
 
 def test_what_a_row_says(store, makers):

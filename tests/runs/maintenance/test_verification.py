@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from twoaxis.errors import InputError
+from twoaxis.runs import RunStore, load_runs
 from twoaxis.runs.maintenance import Place, check_run, verify
-from twoaxis.training import RunStore, load_runs
-from twoaxis.training.store import REASON
+from twoaxis.runs.store import REASON
 
 
 def checked(store, **options):
@@ -283,7 +283,7 @@ import twoaxis.runs.maintenance as listing
 from twoaxis.errors import InputError
 from twoaxis.runs.maintenance import plan, prune
 from twoaxis.runs.maintenance import verify
-from twoaxis.training import RunStore
+from twoaxis.runs import RunStore
 os.setgroups([])
 os.setuid(65534)
 store = RunStore(sys.argv[1])

@@ -1,4 +1,4 @@
-"""Where the tasks of a sweep are executed: here, in processes of this machine, or on Dask."""
+"""Where tasks are executed: in this process, in processes of this machine, or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ import importlib
 from typing import Any
 
 from twoaxis.errors import InputError
-from twoaxis.runs.engines.engine import ATTEMPTS, Engine, InProcess, Result, Standing
-from twoaxis.runs.engines.local import Local
+from twoaxis.runs.engines.engine import Engine, InProcess, Outcome
+from twoaxis.runs.engines.local import Local, check_workers
+from twoaxis.training.backends import Device, cores, find_gpu
+from twoaxis.training.settings import Settings
 
-__all__ = [
-    "ATTEMPTS",
-    "ENGINES",
-    "Engine",
-    "InProcess",
-    "Local",
-    "Result",
-    "Standing",
-    "get_engine",
-]
+__all__ = ["ENGINES", "Engine", "InProcess", "Local", "Outcome", "choose_engine", "get_engine"]
 
 ENGINES = ("in-process", "local", "dask")
+
+# Multiply-adds below which starting workers (seconds each) costs more than it saves.
+WORTH_WORKERS = 2e12
 
 
 def get_engine(
@@ -28,7 +24,7 @@ def get_engine(
     *,
     workers: int | None = None,
     scheduler: str | None = None,
-    gpu: bool = False,
+    device: Device = "auto",
 ) -> Engine:
     """Return the engine of this name; an engine passes through.
 
@@ -39,23 +35,63 @@ def get_engine(
         Processes on this machine.
     scheduler : str, optional
         Address of a Dask scheduler.
-    gpu : bool
-        Whether Dask hands tasks to GPU workers.
+    device : {"auto", "cpu", "gpu"}
+        Of this process, or, if it is ``"gpu"``, of the Dask workers that get tasks.
     """
+    check_workers(workers)
     if scheduler is not None and engine != "dask":
         raise InputError(
             "a scheduler for the engine dask alone", f"engine={engine!r}", 'pass engine="dask"'
         )
     if engine == "in-process":
-        return InProcess()
+        return InProcess(device)
     if engine == "local":
+        if device == "gpu":
+            raise InputError(
+                "a CPU for the engine local",
+                'device="gpu"',
+                'pass engine="in-process", which trains runs side by side on a GPU',
+            )
         return Local(workers)
     if engine == "dask":
-        return _dask(scheduler, workers, gpu)
+        return _dask(scheduler, workers, device == "gpu")
     if not isinstance(engine, str) and callable(getattr(engine, "execute", None)):
         found: Engine = engine
         return found
     raise InputError(f"an engine among {', '.join(ENGINES)}", repr(engine), "choose one of them")
+
+
+def choose_engine(
+    settings: Settings, runs: int, device: Device, workers: int | None, batch: int | None
+) -> Engine:
+    """Return a GPU if there is one, else processes for several long runs, else this process.
+
+    Parameters
+    ----------
+    settings : Settings
+    runs : int
+        How many there are.
+    device : {"auto", "cpu", "gpu"}
+    workers : int, optional
+        Worker processes, on a CPU.
+    batch : int, optional
+        Runs side by side. Without `workers` it asks for this process.
+    """
+    check_workers(workers)
+    if find_gpu(device) is not None:
+        return InProcess(device)
+    if workers is None:
+        worth = batch is None and _work(settings) * runs > WORTH_WORKERS
+        workers = cores() if worth else 1
+    count = min(workers, runs)
+    return Local(count) if count > 1 else InProcess(device)
+
+
+def _work(settings: Settings) -> float:
+    """Return about how many multiply-adds the products of one run take."""
+    hidden = settings.network.width**2 * max(settings.network.depth - 1, 1)
+    columns = settings.residual_points * len(settings.problem.derivatives)
+    return 3.0 * hidden * columns * settings.steps
 
 
 def _dask(scheduler: str | None, workers: int | None, gpu: bool) -> Engine:

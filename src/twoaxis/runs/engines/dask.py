@@ -1,29 +1,33 @@
-"""Dask distributed: the same tasks on whatever cluster there is.
+"""Dask distributed: the same tasks on any cluster.
 
-The scheduler hands out tasks, the workers train them into a store that all of them see, and
-what travels is small. GPU workers announce a resource named ``GPU`` and take whole batches.
-A worker that dies is the scheduler's business; a scheduler that goes away is waited for, and
-whatever was not done is asked for again.
+The scheduler hands out tasks, the workers train them into a store that all of them see, and what
+travels is small. GPU workers announce a resource named ``GPU`` and take large batches. A worker
+that dies is the scheduler's business; a scheduler that goes away is waited for, and whatever was
+not done is submitted again.
 
-A Dask cluster on this machine, for as long as a sweep takes.
-
-Dask starts a worker again that dies at its work. One that dies while it starts is lost to it, and
-one that never gets ready is waited for without end. Here the first is replaced, the second given
-up, and an interrupt finds workers that can be ended, whatever they are at.
+Without a scheduler, a cluster is started on this machine for as long as the work takes. Dask
+restarts a worker that dies at its work, but it loses one that dies while it starts, and waits
+without end for one that never gets ready. Here the first is replaced, the second given up, and
+an interrupt finds workers that can be ended, whatever they are doing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import platform
+import signal
+import socket
 import time
 import uuid
 from asyncio import CancelledError
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError as FutureCancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, final
+from importlib.metadata import version
+from multiprocessing import resource_tracker
+from typing import Any, ClassVar, final
 
 import dask
 from distributed import Client, LocalCluster, as_completed
@@ -32,10 +36,11 @@ from distributed.core import Status
 from distributed.scheduler import KilledWorker
 
 from twoaxis.errors import InputError, WorkerError
-from twoaxis.runs.engines.engine import ATTEMPTS, Result, Standing, Work, reason
-from twoaxis.runs.engines.local import WORKER, check_workers, interrupts_held
-from twoaxis.runs.task import Task, versions
-from twoaxis.training.backends import cores
+from twoaxis.runs.engines.engine import Outcome, reason, this_process
+from twoaxis.runs.engines.local import check_workers
+from twoaxis.runs.task import Report, Task, Work
+from twoaxis.training.backends import ATTEMPTS, ONE_THREAD, cores
+from twoaxis.version import __version__
 
 # Variables that workers start with; None takes one away.
 BEFORE_START = "distributed.nanny.pre-spawn-environ"
@@ -73,7 +78,7 @@ def _running_cluster(count: int, gpu: bool, patience: float) -> Iterator[str]:
             dashboard_address="127.0.0.1:0",
             scheduler_kwargs={"dashboard": False},
             memory_limit="auto",
-            env=WORKER,
+            env=ONE_THREAD | {"OPENBLAS_NUM_THREADS": "1"},
             resources={"GPU": 1} if gpu else {},
             # A busy worker calls it an error that the scheduler was ended, and a scheduler that a
             # worker died. Whatever matters comes back as a result.
@@ -86,6 +91,25 @@ def _running_cluster(count: int, gpu: bool, patience: float) -> Iterator[str]:
                 "seconds: they ended, or stood still"
             )
         yield cluster.scheduler_address
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Hold an interrupt from the keyboard back until the end of the context.
+
+    Processes and threads that start in it never get one: a terminal interrupts all processes
+    at once, and the parent alone decides what follows.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # not on every system
+        yield
+        return
+    # Python's own helper process lets interrupts through again when it is started later.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 async def _staffed(cluster: Any, count: int, patience: float) -> int:
@@ -103,7 +127,7 @@ async def _staffed(cluster: Any, count: int, patience: float) -> int:
 
 
 async def _started(cluster: Any, deadline: float) -> None:
-    """Start the workers that are wanted; whoever is not ready in time is killed."""
+    """Start the workers that are missing; those that are not ready in time are killed."""
     start = asyncio.ensure_future(cluster)
     # A worker that did not start is seen later, and here no reason to complain.
     start.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -130,7 +154,7 @@ class Dask:
     ----------
     scheduler : str, optional
         Its address, such as ``tls://host:8786``; without it a cluster on this machine is
-        started, with one worker a core. TLS and the like come from Dask's own configuration.
+        started, with one worker per core. TLS and the like come from Dask's own configuration.
     workers : int, optional
         Of the cluster on this machine.
     gpu : bool
@@ -139,6 +163,8 @@ class Dask:
         Seconds to wait for a scheduler that is not there, or not any more, and for the workers
         of a cluster on this machine.
     """
+
+    needs_store: ClassVar[bool] = True  # runs stay where they were trained
 
     scheduler: str | None = None
     workers: int | None = None
@@ -153,9 +179,7 @@ class Dask:
         where = self.scheduler or f"{self.workers or cores()} workers on this machine"
         return f"Dask, {where}"
 
-    def execute(
-        self, tasks: Sequence[Task], work: Work, report: Callable[[Standing], None]
-    ) -> Iterator[Result]:
+    def execute(self, tasks: Sequence[Task], work: Work, report: Report) -> Iterator[Outcome]:
         """Execute the tasks on the cluster."""
         with ExitStack() as stack:
             address = self.scheduler or stack.enter_context(
@@ -183,19 +207,20 @@ class _State:
 
     waiting: dict[int, Task]
     work: Work
-    report: Callable[[Standing], None]
+    report: Report
     gpu: bool
     done: int = 0
     failed: int = 0
     interruptions: int = 0
     attempts: dict[int, int] = field(default_factory=dict)
-    told: float = 0.0
+    reported: float = 0.0
+    note: str = ""
 
-    def through(self, client: Any) -> Iterator[Result]:
+    def through(self, client: Any) -> Iterator[Outcome]:
         """Yield results until all is done; raise one of `GONE` when the scheduler is lost."""
         futures = {self._submit(client, task): task for task in self.waiting.values()}
         try:
-            self._tell(client, force=True)
+            self._report(client, force=True)
             completed = as_completed(list(futures), loop=client.loop)
             for future in completed:
                 task = futures[future]
@@ -208,7 +233,7 @@ class _State:
                 del self.waiting[task.number]
                 self.done += not result.failure
                 self.failed += bool(result.failure)
-                self._tell(client, force=not self.waiting)
+                self._report(client, task, force=not self.waiting)
                 yield result
         finally:
             with suppress(*GONE):
@@ -217,36 +242,41 @@ class _State:
     def _submit(self, client: Any, task: Task) -> Any:
         self.attempts[task.number] = self.attempts.get(task.number, 0) + 1
         return client.submit(
+            _executed,
             self.work,
             task,
+            versions(),
             key=f"twoaxis-{task.number}-{uuid.uuid4().hex}",
             pure=False,
             resources={"GPU": 1} if self.gpu else None,
         )
 
-    def _result(self, client: Any, future: Any, task: Task) -> Result | None:
+    def _result(self, client: Any, future: Any, task: Task) -> Outcome | None:
         """Return what became of a task, or None where it is begun again."""
         attempts = self.attempts[task.number] + _deaths(client, future.key)
         error = future.exception()
         if error is None:
-            return Result(task.number, future.result(), attempts)
+            return Outcome(task.number, worker=future.result(), attempts=attempts)
         if isinstance(error, GONE):
             raise error
         if not isinstance(error, KilledWorker):
-            return Result(task.number, attempts=attempts, failure=reason(error))
+            return Outcome(task.number, attempts=attempts, failure=reason(error), error=error)
         attempts -= 1  # the scheduler gave up after the last death
         self.attempts[task.number] = attempts
         if attempts < ATTEMPTS:
             return None
-        return Result(task.number, attempts=attempts, failure=f"its worker ended {attempts} times")
+        failure = f"its worker ended {attempts} times"
+        return Outcome(task.number, attempts=attempts, failure=failure, error=WorkerError(failure))
 
-    def _tell(self, client: Any, force: bool = False) -> None:
-        if not force and time.monotonic() - self.told < 1:
-            return  # asking the scheduler for every task would slow it down
-        self.told = time.monotonic()
-        running = sum(len(keys) for keys in client.processing().values())
-        workers = len(client.scheduler_info(n_workers=-1)["workers"])
-        self.report(Standing(workers, self.done, running, self.failed))
+    def _report(self, client: Any, ended: Task | None = None, force: bool = False) -> None:
+        steps = len(ended.batch.specs) * ended.batch.settings.steps if ended else 0
+        if force or time.monotonic() - self.reported >= 1:
+            # Asking the scheduler after every task would slow it down.
+            self.reported = time.monotonic()
+            running = sum(len(keys) for keys in client.processing().values())
+            workers = len(client.scheduler_info(n_workers=-1)["workers"])
+            self.note = f"{workers} workers, {running} running, {self.failed} failed"
+        self.report(steps, self.note)
 
 
 def _connected(address: str, patience: float) -> Any:
@@ -261,22 +291,40 @@ def _connected(address: str, patience: float) -> Any:
         ) from error
 
 
+def versions() -> tuple[str, ...]:
+    """Return the versions that decide the numbers: twoaxis, JAX and Python."""
+    major, minor, _ = platform.python_version_tuple()
+    return f"twoaxis {__version__}", f"jax {version('jax')}", f"python {major}.{minor}"
+
+
+def _executed(work: Work, task: Task, expected: tuple[str, ...]) -> str:
+    """Execute a task in a worker, which may have joined late, and return who did it."""
+    if versions() != expected:
+        raise InputError(
+            f"a worker with {', '.join(expected)}",
+            f"one with {', '.join(versions())} on {socket.gethostname()}",
+            "install the same versions on every worker",
+        )
+    work(task)
+    return this_process()
+
+
 def _check_versions(client: Any) -> None:
     """Refuse workers whose versions would give other numbers, before any work is done."""
     ours = versions()
     found = client.run(versions, on_error="return")
     # A worker that went away over the question does no work either.
-    told = {
+    known = {
         worker: reason(theirs) if isinstance(theirs, Exception) else ", ".join(theirs)
         for worker, theirs in sorted(found.items())
         if not isinstance(theirs, GONE)
     }
-    others = {worker: theirs for worker, theirs in told.items() if theirs != ", ".join(ours)}
+    others = {worker: theirs for worker, theirs in known.items() if theirs != ", ".join(ours)}
     if others:
         worker, theirs = next(iter(others.items()))
         raise InputError(
             f"workers with {', '.join(ours)}",
-            f"{len(others)} of {len(told)} with others, the first {worker}: {theirs}",
+            f"{len(others)} of {len(known)} with others, the first {worker}: {theirs}",
             "install the same versions on every worker",
         )
 

@@ -1,53 +1,44 @@
-"""What every engine is: something that executes tasks, and tells how it goes.
-
-One task after the other, in this process.
-"""
+"""What every engine is: something that executes tasks somewhere. The simplest one does it here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+import socket
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, final
 
-from twoaxis.runs.task import Task
-
-Work = Callable[[Task], str]
-
-# How often a task is begun at most. A task that fails by itself is not repeated: it would fail
-# again. One whose worker died may only have been unlucky.
-ATTEMPTS = 4
+from twoaxis.runs.run import Run
+from twoaxis.runs.task import Report, Task, Work
+from twoaxis.training.backends import Device, JaxDevice, find_device
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How a sweep stands: what a progress bar shows."""
-
-    workers: int
-    done: int
-    running: int
-    failed: int
-
-
-@dataclass(frozen=True)
-class Result:
+class Outcome:
     """What became of a task.
 
     Attributes
     ----------
     number : int
         Of the task.
+    runs : tuple of Run
+        Its runs, where there is no store that holds them.
     worker : str
-        Who did it, or tried last.
+        Host and process that executed it.
     attempts : int
         How often it was begun.
     failure : str
-        Why it failed; empty where it did not.
+        Why it failed, as one line; empty if it did not.
+    error : BaseException, optional
+        What was raised.
     """
 
     number: int
+    runs: tuple[Run, ...] = ()
     worker: str = ""
     attempts: int = 1
     failure: str = ""
+    error: BaseException | None = None
 
 
 class Engine(Protocol):
@@ -57,13 +48,12 @@ class Engine(Protocol):
         """Return a few words for the terminal."""
         ...
 
-    def execute(
-        self, tasks: Sequence[Task], work: Work, report: Callable[[Standing], None]
-    ) -> Iterator[Result]:
-        """Yield a result for every task as it comes.
+    def execute(self, tasks: Sequence[Task], work: Work, report: Report) -> Iterator[Outcome]:
+        """Yield an outcome for every task, in the order in which they end.
 
-        An interrupt stops all of it: tasks that wait are dropped, and those on their way are
-        left to their checkpoints.
+        ``report(steps, note)`` counts steps over all runs. Whatever a task raises is its
+        outcome. Closing the iterator, or an interrupt, stops everything: tasks that wait are
+        dropped, and those under way are left to their checkpoints.
         """
         ...
 
@@ -71,28 +61,37 @@ class Engine(Protocol):
 def reason(error: BaseException) -> str:
     """Return an error as one line."""
     text = " ".join(str(error).split()) or type(error).__name__
-    return text if type(error).__name__ == "InputError" else f"{type(error).__name__}: {text}"
+    plain = type(error).__name__ in ("InputError", "WorkerError")
+    return text if plain else f"{type(error).__name__}: {text}"
+
+
+def this_process() -> str:
+    """Return host and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 @final
+@dataclass(frozen=True)
 class InProcess:
-    """No workers at all: simple to debug, and what every other engine is compared with."""
+    """One task after the other in this process: what every other engine is compared with.
+
+    Parameters
+    ----------
+    device : {"auto", "cpu", "gpu"}
+    """
+
+    device: Device = "auto"
 
     def describe(self) -> str:
-        """Return a few words for the terminal."""
-        return "this process"
+        """Return the device."""
+        found = find_device(self.device)
+        return f"{found.platform} ({found.device_kind})"
 
-    def execute(
-        self, tasks: Sequence[Task], work: Work, report: Callable[[Standing], None]
-    ) -> Iterator[Result]:
+    def execute(self, tasks: Sequence[Task], work: Work, report: Report) -> Iterator[Outcome]:
         """Execute the tasks in their order."""
-        failed = 0
-        for done, task in enumerate(tasks):
-            report(Standing(1, done - failed, 1, failed))
+        backend = JaxDevice(find_device(self.device))
+        for task in tasks:
             try:
-                result = Result(task.number, work(task))
-            except Exception as error:  # whatever went wrong in a task is a row of the table
-                failed += 1
-                result = Result(task.number, failure=reason(error))
-            yield result
-            report(Standing(1, done + 1 - failed, 0, failed))
+                yield Outcome(task.number, work(task, backend, report), this_process())
+            except Exception as error:  # whatever goes wrong in a task is a row of the table
+                yield Outcome(task.number, failure=reason(error), error=error)

@@ -1,4 +1,4 @@
-"""The training methods of the study, one a file, and how to find one by name."""
+"""The training methods of the study, one per file, and how to find one by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twoaxis.training.methods.pcgrad import PCGrad
 from twoaxis.training.methods.rba import RBA
 from twoaxis.training.methods.sensitivity_selector import SensitivitySelector
 
-# Command-line names. The Gaussian method stands here twice, once for each rank of the study.
+# Command-line names. The Gaussian method is here twice, once for each rank of the study.
 METHODS: dict[str, Method] = {
     "adam": JointAdam(),
     "pcgrad": PCGrad(),
@@ -46,7 +46,7 @@ def get_method(method: str | Method | Any) -> Method:
         raise InputError(
             "a training method",
             f"the class {method.__name__}",
-            f"make one of it, as in {method.__name__}()",
+            f"create one, as in {method.__name__}()",
         )
     if not (hasattr(method, "name") and callable(getattr(method, "recipe", None))):
         raise InputError(
@@ -58,7 +58,7 @@ def get_method(method: str | Method | Any) -> Method:
         raise InputError(
             "recipe() to return a twoaxis.methods.Recipe",
             type(method.recipe()).__name__,
-            "compose one of a view, a weight rule and a gradient rule",
+            "combine a view, a weight rule and a gradient rule in a Recipe",
         )
     found: Method = method
     return found

@@ -1,4 +1,9 @@
-"""Gaussian evidence: PatchEvidence with a smooth kernel in the place of the cells."""
+r"""Gaussian evidence: PatchEvidence with a smooth kernel in place of the cells.
+
+The residual term is :math:`r^\top M r` with :math:`M = K / \sum_{ij} K_{ij}`,
+:math:`K_{ij} = \exp(-|z_i - z_j|^2 / 2 h^2)` in coordinates z on [0, 1], or its leading
+eigenvectors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain joint training: the data term and the mean squared residual, added."""
+r"""Plain joint training: the data term plus the mean squared residual, :math:`|r|^2 / N`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twoaxis.training.methods.method import Recipe
 @final
 @dataclass(frozen=True)
 class JointAdam:
-    """Every residual point counts alike; field and parameters move together from step one."""
+    """Equal weights for all points; field and parameters move together from step one."""
 
     @property
     def name(self) -> str:

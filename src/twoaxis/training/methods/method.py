@@ -1,6 +1,11 @@
-"""What a training method is: a view, a weight rule, a gradient rule and a warm-up.
+r"""What a training method is: a view, a weight rule, a gradient rule and a warm-up.
 
-A method read from a file: its name and options, without its code.
+Every method minimizes
+
+.. math:: L(\theta, q) = \frac1n \sum_i (u_\theta(x_i) - y_i)^2 + \lambda\, r^\top M r
+
+with the view :math:`M`, which the weight rule may change from step to step. The gradient rule says
+how the two terms share the network, and the warm-up how long the parameters rest.
 """
 
 from __future__ import annotations
@@ -16,16 +21,16 @@ from twoaxis.views import Pointwise, View
 
 @dataclass(frozen=True)
 class Recipe:
-    """The parts that the training loop puts together.
+    """The parts of a method.
 
     Parameters
     ----------
     view : View
         The quadratic form of the residual term.
     weights : WeightRule
-        How points or modes are weighed, step by step.
+        How points or modes are weighted, step by step.
     gradient : GradientRule
-        How the data's and the residual's gradient share the network.
+        How the gradients of the data and of the residual share the network.
     warmup : float
         Share of the steps, from 0 to below 1, during which the parameters rest.
     """

@@ -1,4 +1,8 @@
-"""PatchEvidence: only cell means of the residual are evidence, and they yield to the data."""
+r"""PatchEvidence: only cell means of the residual are evidence, and they yield to the data.
+
+The residual term is :math:`\frac1C \sum_c \bar r_c^2`, with the mean residual of each of the C
+occupied cells.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ class PatchEvidence:
     Parameters
     ----------
     cells : int
-        Cells along every axis of the normalised domain.
+        Cells along every axis of the normalized domain.
     warmup : float
         Share of the steps during which the parameters rest.
     field_scale : float

@@ -1,4 +1,4 @@
-"""PCGrad: data and residual do not undo each other's progress."""
+r"""PCGrad: :math:`|r|^2 / N` as the residual term; conflicting gradients are projected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""RBA, residual-based attention: points with persistent residuals gain weight."""
+r"""RBA, residual-based attention: points with persistent residuals gain weight.
+
+The residual term is :math:`\frac1N \sum_i (w_i r_i)^2` with
+:math:`w \leftarrow \gamma w + \eta |r| / \max |r|` at every step.
+"""
 
 from __future__ import annotations
 

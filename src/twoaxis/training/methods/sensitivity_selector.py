@@ -1,8 +1,9 @@
-"""The residual-sensitivity selector: keep the modes that hold the parameter strength.
+r"""The residual-sensitivity selector: keep the modes that hold the parameter strength.
 
-The study leaves open when the rank is chosen and under which loss until then. Here the field
-trains under the full kernel while the parameters rest, and the rank is chosen once, at the end
-of the warm-up.
+The residual term is :math:`\sum_{k \le R} \lambda_k (v_k^\top r)^2` with the eigenpairs of the
+Gaussian kernel and the smallest rank R that keeps a share of the strength. The study leaves open
+when the rank is chosen and under which loss until then. Here the field trains under the full
+kernel while the parameters rest, and the rank is chosen once, at the end of the warm-up.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checkpoints: a batch on its way, written whole between two chunks of steps.
+"""Checkpoints: a batch under way, written between two chunks of steps, completely or not at all.
 
 Resuming gives the same numbers, bit by bit on the same machine and batch, because the state
 holds all that changes and the steps do not depend on where the work was cut.
@@ -12,6 +12,7 @@ import os
 import re
 import stat
 import warnings
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,9 +24,8 @@ from safetensors.numpy import save
 
 from twoaxis.errors import DamageWarning
 from twoaxis.files import write_whole
-from twoaxis.training.job import KEPT, Job, Progress
-from twoaxis.training.settings import run_key
-from twoaxis.training.store import RunStore, set_aside
+from twoaxis.runs.store import RunStore, set_aside
+from twoaxis.training.batch import KEPT, Batch, Progress
 
 FORMAT = "twoaxis checkpoint 1"
 HISTORY = ("loss_data", "loss_residual", "coordinates")
@@ -36,19 +36,18 @@ UNUSABLE = (
 )
 
 
-def job_key(job: Job) -> str:
+def batch_key(batch: Batch) -> str:
     """Return a hash of all that defines the batch, the order of its runs included."""
-    keys = [run_key(job.settings, spec) for spec in job.specs]
-    text = json.dumps([keys, list(job.snapshot_steps)])
+    text = json.dumps([batch.keys, list(batch.snapshot_steps)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def checkpoint_path(job: Job, store: RunStore) -> Path:
+def checkpoint_path(batch: Batch, store: RunStore) -> Path:
     """Return where the checkpoint of a job lies."""
-    return store.checkpoints / f"checkpoint-{job_key(job)}.safetensors"
+    return store.checkpoints / f"checkpoint-{batch_key(batch)}.safetensors"
 
 
-def save_checkpoint(job: Job, progress: Progress, store: RunStore) -> None:
+def save_checkpoint(batch: Batch, progress: Progress, store: RunStore) -> None:
     """Write how far the batch has come."""
     arrays = {f"state.{n}": leaf for n, leaf in enumerate(jax.tree.leaves(progress.state))}
     for name in HISTORY:
@@ -57,36 +56,35 @@ def save_checkpoint(job: Job, progress: Progress, store: RunStore) -> None:
     for step, tree in progress.snapshots.items():
         arrays |= {f"snapshot.{step}.{n}": leaf for n, leaf in enumerate(jax.tree.leaves(tree))}
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    keys = [run_key(job.settings, spec) for spec in job.specs]
-    told = {"format": FORMAT, "job": job_key(job), "step": str(progress.step)}
-    told["runs"] = json.dumps(keys)
-    told["sha256"] = checkpoint_checksum(contiguous, told)
-    path = checkpoint_path(job, store)
+    about = {"format": FORMAT, "job": batch_key(batch), "step": str(progress.step)}
+    about["runs"] = json.dumps(batch.keys)
+    about["sha256"] = checkpoint_checksum(contiguous, about)
+    path = checkpoint_path(batch, store)
     # Not save_file: it writes through a file of its own, which a killed process would leave behind.
-    content = save(contiguous, metadata=told)
+    content = save(contiguous, metadata=about)
     write_whole(path, lambda target: target.write_bytes(content))
 
 
-def load_checkpoint(job: Job, start: Progress, store: RunStore) -> Progress | None:
+def load_checkpoint(batch: Batch, start: Progress, store: RunStore) -> Progress | None:
     """Return how far the batch had come, or None where there is no checkpoint.
 
-    A damaged one is set aside, and told: the training then starts from its beginning.
+    A damaged one is set aside with a warning: the training then starts from its beginning.
 
     Parameters
     ----------
-    job : Job
+    batch : Batch
     start : Progress
-        Before the first step: it tells what the arrays must look like.
+        Before the first step, with the shapes that the arrays must have.
     store : RunStore
     """
-    path = checkpoint_path(job, store)
+    path = checkpoint_path(batch, store)
     if not os.path.lexists(path):
         return None
     try:
         stored = read_checkpoint(path)
-        if stored.keys != [run_key(job.settings, spec) for spec in job.specs]:
+        if stored.keys != batch.keys:
             raise ValueError("it belongs to another batch")
-        return _rebuilt(job, start, stored.step, stored.arrays)
+        return _rebuilt(batch, start, stored.step, stored.arrays)
     except FileNotFoundError:
         return None  # another process has finished this batch just now
     except UNUSABLE as error:
@@ -123,28 +121,28 @@ def read_checkpoint(path: Path) -> StoredCheckpoint:
         if not _is_plain(path):
             raise ValueError("it is a link or no plain file")
         with safe_open(path, framework="numpy") as stored:
-            told = stored.metadata() or {}
+            about = stored.metadata() or {}
             arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
-        return _checked(path, told, arrays)
+        return _checked(path, about, arrays)
     except FileNotFoundError:
         raise
     except UNUSABLE as error:
         raise ValueError(str(error)) from error
 
 
-def _checked(path: Path, told: dict[str, str], arrays: dict[str, Any]) -> StoredCheckpoint:
-    if not {"format", "job", "step", "runs", "sha256"} <= told.keys():
+def _checked(path: Path, about: dict[str, str], arrays: dict[str, Any]) -> StoredCheckpoint:
+    if not {"format", "job", "step", "runs", "sha256"} <= about.keys():
         raise ValueError("it does not say what it belongs to")
-    if told["format"] != FORMAT or path.stem != f"checkpoint-{told['job']}":
+    if about["format"] != FORMAT or path.stem != f"checkpoint-{about['job']}":
         raise ValueError("it is no checkpoint, or that of another batch")
-    if told["sha256"] != checkpoint_checksum(arrays, told):
+    if about["sha256"] != checkpoint_checksum(arrays, about):
         raise ValueError("its arrays do not have their checksum")
-    if not re.fullmatch("[0-9]{1,12}", told["step"]):
+    if not re.fullmatch("[0-9]{1,12}", about["step"]):
         raise ValueError("it does not say how far it has come")
-    keys = json.loads(told["runs"])
+    keys = json.loads(about["runs"])
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise ValueError("it does not say which runs it belongs to")
-    return StoredCheckpoint(told["job"], int(told["step"]), keys, arrays)
+    return StoredCheckpoint(about["job"], int(about["step"]), keys, arrays)
 
 
 def _is_plain(path: Path) -> bool:
@@ -152,30 +150,30 @@ def _is_plain(path: Path) -> bool:
     return stat.S_ISREG(path.lstat().st_mode)
 
 
-def _rebuilt(job: Job, start: Progress, step: int, arrays: dict[str, Any]) -> Progress:
+def _rebuilt(batch: Batch, start: Progress, step: int, arrays: dict[str, Any]) -> Progress:
     state = _filled(start.state, arrays, "state")
-    steps = _history_steps(job, start, step, arrays)
+    steps = _history_steps(batch, start, step, arrays)
     records = [
         {"step": at, **{name: arrays[f"history.{name}"][row] for name in HISTORY}}
         for row, at in enumerate(steps)
     ]
     model = {name: start.state[name] for name in KEPT}
     snapshots = {
-        at: _filled(model, arrays, f"snapshot.{at}") for at in job.snapshot_steps if at <= step
+        at: _filled(model, arrays, f"snapshot.{at}") for at in batch.snapshot_steps if at <= step
     }
     return Progress(step, state, records, snapshots)
 
 
-def _history_steps(job: Job, start: Progress, step: int, arrays: dict[str, Any]) -> list[int]:
-    """Return the steps of the history, one a row; they and the losses must fit the job."""
+def _history_steps(batch: Batch, start: Progress, step: int, arrays: dict[str, Any]) -> list[int]:
+    """Return the steps of the history, one a row; they and the losses must fit the batch."""
     steps: list[int] = arrays["history.step"].tolist()
     rising = all(type(at) is int for at in steps) and steps == sorted(set(steps))
-    if not rising or steps[-1:] != [step] or not 0 < steps[0] <= step <= job.settings.steps:
+    if not rising or steps[-1:] != [step] or not 0 < steps[0] <= step <= batch.settings.steps:
         raise ValueError("its history does not have the steps of a training")
     for name in HISTORY:
-        wanted = (len(steps), *start.state[name].shape)
-        if arrays[f"history.{name}"].shape != wanted:
-            raise ValueError(f"its history of {name} does not have the shape {wanted}")
+        expected = (len(steps), *start.state[name].shape)
+        if arrays[f"history.{name}"].shape != expected:
+            raise ValueError(f"its history of {name} does not have the shape {expected}")
     return steps
 
 
@@ -183,32 +181,45 @@ def _filled(model: Any, arrays: dict[str, Any], prefix: str) -> Any:
     """Return a tree like `model` with the stored arrays in it."""
     leaves, structure = jax.tree.flatten(model)
     found = [arrays[f"{prefix}.{number}"] for number in range(len(leaves))]
-    for wanted, came in zip(leaves, found, strict=True):
-        if wanted.shape != came.shape or wanted.dtype != came.dtype:
-            raise ValueError(f"an array of shape {came.shape} where {wanted.shape} belongs")
+    for expected, came in zip(leaves, found, strict=True):
+        if expected.shape != came.shape or expected.dtype != came.dtype:
+            raise ValueError(f"an array of shape {came.shape} instead of {expected.shape}")
     return jax.tree.unflatten(structure, found)
 
 
-def interrupted_jobs(whole: Job, store: RunStore) -> list[Job]:
-    """Return the jobs among the runs of `whole` that stopped on their way in this store.
+def interrupted_batches(whole: Batch, store: RunStore, stored: Collection[str]) -> list[Batch]:
+    """Return the batches among the runs of `whole` that were interrupted in this store.
 
-    A job that was killed while it wrote its runs has left some of them complete. It is finished
-    as it was begun, with all its runs, so that the numbers are those of the whole batch.
+    A batch that was killed while it wrote its runs has left some of them complete. It is finished
+    as it was begun, with all its runs, so that the numbers are those of the complete batch. The
+    checkpoint of a batch whose runs are all there is removed: its process was killed just then.
+
+    Parameters
+    ----------
+    whole : Batch
+    store : RunStore
+    stored : collection of str
+        Keys of runs that the store holds.
     """
-    open_runs = {run_key(whole.settings, spec): spec for spec in whole.specs}
-    jobs = []
+    open_runs = dict(zip(whole.keys, whole.specs, strict=True))
+    batches = []
     for path in sorted(store.checkpoints.glob("checkpoint-*.safetensors")):
         keys = _run_keys(path)
-        if keys and open_runs.keys() >= set(keys):
-            job = replace(whole, specs=[open_runs[key] for key in keys])
-            if checkpoint_path(job, store) == path:
-                jobs.append(job)
-                open_runs = {k: spec for k, spec in open_runs.items() if k not in keys}
-    return jobs
+        if not keys or not open_runs.keys() >= set(keys):
+            continue
+        batch = replace(whole, specs=tuple(open_runs[key] for key in keys))
+        if checkpoint_path(batch, store) != path:
+            continue
+        if set(keys) <= set(stored):
+            path.unlink(missing_ok=True)
+            continue
+        batches.append(batch)
+        open_runs = {key: spec for key, spec in open_runs.items() if key not in keys}
+    return batches
 
 
 def _run_keys(path: Path) -> list[str]:
-    """Return the runs of a checkpoint; of a file that does not tell, none."""
+    """Return the runs of a checkpoint; none if the file does not name them."""
     try:
         if not _is_plain(path):
             return []
@@ -219,9 +230,9 @@ def _run_keys(path: Path) -> list[str]:
     return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
 
 
-def checkpoint_checksum(arrays: dict[str, Any], told: dict[str, str]) -> str:
-    """Return a digest of the arrays, with their names, types and shapes, and of what is told."""
-    digest = hashlib.sha256(json.dumps([told["job"], told["step"], told["runs"]]).encode())
+def checkpoint_checksum(arrays: dict[str, Any], about: dict[str, str]) -> str:
+    """Return a digest of the arrays, with their names, types and shapes, and of the metadata."""
+    digest = hashlib.sha256(json.dumps([about["job"], about["step"], about["runs"]]).encode())
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"{name} {array.dtype} {array.shape}".encode())

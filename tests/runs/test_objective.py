@@ -7,9 +7,9 @@ import pytest
 
 import twoaxis as ta
 from twoaxis.remedies import polish
-from twoaxis.training import train
-from twoaxis.training.objective import run_objective
-from twoaxis.training.program import boundary_sites
+from twoaxis.runs import train
+from twoaxis.runs.objective import run_objective
+from twoaxis.training.loop import boundary_sites
 
 SMALL = {
     "datasets": 8,

@@ -1,27 +1,29 @@
-"""A trained run: a value that hands out all that a diagnosis needs of it.
+"""A trained run: its field, parameters, history, and everything that a diagnosis needs of it.
 
-Nothing here needs JAX. The field that float32 training left is evaluated in float64.
-
-The view that a run was trained under, with the weights of its last evaluated loss.
+The field that float32 training left is evaluated in float64. The view of a run is the one that it
+was trained under, with the weights of the loss evaluated last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.diagnosis import follow
 from twoaxis.errors import InputError, refuse_masked
 from twoaxis.forward import get_solver
 from twoaxis.frozen import FrozenResidual
-from twoaxis.observations import Dataset
-from twoaxis.parameters import Parameter
+from twoaxis.observations import RECOVERABILITY_SEED, Dataset, grid_sites, noise_seed
+from twoaxis.parameters import Parameter, Parameters
 from twoaxis.problems import Problem
+from twoaxis.resolution import Resolution, resolve
+from twoaxis.result import Message
 from twoaxis.training.network import Layers, field_arrays, field_derivatives, field_value
 from twoaxis.training.settings import RunSpec, Settings
 from twoaxis.views import Dense, Gaussian, Pointwise, View, Weighted
@@ -97,7 +99,7 @@ class Run:
 
     @property
     def seed(self) -> int:
-        """Seed of the initialisation and of the residual sites."""
+        """Seed of the initial network and of the residual sites."""
         return self.spec.seed
 
     @property
@@ -150,7 +152,7 @@ class Run:
     def objective(self) -> Any:
         """Return the training loss as a function of one flat vector, for `twoaxis.polish`."""
         # At call time: the objective is built upon this module.
-        from twoaxis.training.objective import run_objective
+        from twoaxis.runs.objective import run_objective
 
         return run_objective(self)
 
@@ -191,69 +193,127 @@ class Run:
             notes=_outside(problem, snapshot.delivered),
         )
 
+    def resolve(
+        self,
+        *,
+        truth: bool = True,
+        replicas: int = 200,
+        seed: int = RECOVERABILITY_SEED,
+        progress: bool = True,
+    ) -> Resolution:
+        """Return axis 1 of the run's observations, by the declared solver of its problem.
+
+        Parameters
+        ----------
+        truth : bool
+            False leaves the benchmark's truth out: replicas are simulated at the delivered value.
+        replicas, seed : int
+            Noisy replicas of the observations, and the seed of their noise.
+        progress : bool
+            Show a progress bar.
+        """
+        problem, dataset = self.problem, self.dataset
+        # Around a truth the bounds are the problem's, whatever the network delivered.
+        parameters = problem.parameters if truth else without_truth(self.frozen).parameters
+        on_grid = grid_sites(dataset)
+
+        def forward(**values: Any) -> Any:
+            solver = get_solver(problem)
+            if on_grid is not None:
+                return solver.at_sites(on_grid, **values)
+            return solver.at_points(dataset.coordinates, **values)
+
+        return resolve(
+            forward,
+            parameters,
+            dataset.noise_scale,
+            {dataset.label: np.arange(len(dataset.values))},
+            replicas=replicas,
+            seed=noise_seed(problem, seed),
+            points=dataset.coordinates,
+            vectorized=True,
+            progress=progress,
+        )
+
+    def audit_inputs(
+        self,
+        *,
+        truth: bool = True,
+        resolution: Resolution | None = None,
+        replicas: int = 200,
+        seed: int = RECOVERABILITY_SEED,
+        progress: bool = True,
+    ) -> dict[str, Any]:
+        """Return what is known about the run as keyword arguments of `twoaxis.audit`.
+
+        Parameters
+        ----------
+        truth : bool
+            False leaves the benchmark's truth out, as for real data: the audit is then centered
+            on the delivered value.
+        resolution : Resolution, optional
+            Axis 1 of the observations, from `resolve`; without it, it is computed.
+        replicas, seed : int
+            For `resolve`.
+        progress : bool
+            Show progress bars.
+
+        Returns
+        -------
+        dict
+            ``residual`` (a `FrozenResidual`), ``resolution``, ``data``, ``history``,
+            ``snapshots``, ``notes`` and ``run`` (the key).
+
+        Examples
+        --------
+        >>> from twoaxis.runs import train
+        >>> runs = train("allen-cahn", datasets=8, steps=3, residual_points=60, progress=False)
+        >>> inputs = runs[0].audit_inputs(replicas=5, progress=False)
+        >>> inputs["residual"].size, inputs["run"] == runs[0].key
+        (60, True)
+        """
+        if resolution is None:
+            resolution = self.resolve(truth=truth, replicas=replicas, seed=seed, progress=progress)
+        notes = []
+        if not self.finished:
+            text = f"the training did not finish: {self.status}"
+            notes.append(Message("training.unfinished", text, "warning"))
+        # Snapshots are followed around the final value: around their own they would not move.
+        along = [
+            (step, each if truth else _holding(without_truth(each), self.delivered))
+            for step, each in self.follow()
+        ]
+        return {
+            "residual": self.frozen if truth else without_truth(self.frozen),
+            "resolution": resolution,
+            "data": self.dataset.values,
+            "history": self.history if len(self.history) else None,
+            "snapshots": follow(along, at=None if truth else self.delivered) if along else None,
+            "notes": notes,
+            "run": self.key,
+        }
+
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value:.6g}" for name, value in self.delivered.items())
         return f"<Run {self.key}: {values}; {self.status}>"
 
 
-class Runs(Sequence[Run]):
-    """Trained runs, in the order in which they were asked for."""
+def without_truth(frozen: FrozenResidual) -> FrozenResidual:
+    """Return the same field as it is known without the truth."""
+    return replace(frozen, parameters=Parameters(frozen.parameters).replace(truth=None))
 
-    def __init__(self, runs: Sequence[Run]) -> None:
-        self._runs = tuple(runs)
 
-    @overload
-    def __getitem__(self, index: int) -> Run: ...
-    @overload
-    def __getitem__(self, index: slice) -> Runs: ...
-    def __getitem__(self, index: int | slice) -> Run | Runs:
-        """Return a run, or several."""
-        return Runs(self._runs[index]) if isinstance(index, slice) else self._runs[index]
-
-    def __len__(self) -> int:
-        return len(self._runs)
-
-    def __iter__(self) -> Iterator[Run]:
-        return iter(self._runs)
-
-    def __repr__(self) -> str:
-        unfinished = sum(not run.finished for run in self)
-        return f"<{len(self)} runs, {unfinished} of them not finished>"
-
-    def to_dataframe(self, field_error: bool = False) -> pd.DataFrame:
-        """Return a row for each run: what it was, what it delivered, and its status.
-
-        Parameters
-        ----------
-        field_error : bool
-            Add the relative L2 error of the field, which takes about a second a run.
-        """
-        rows = []
-        for run in self:
-            last: Any = run.history.iloc[-1] if len(run.history) else {}
-            row: dict[str, Any] = {
-                "key": run.key,
-                "problem": run.problem.name,
-                "method": run.settings.method.name,
-                "dataset": run.dataset.label,
-                "seed": run.seed,
-                "steps": run.final.step,
-                "loss_data": last.get("loss_data", np.nan),
-                "loss_residual": last.get("loss_residual", np.nan),
-                **run.delivered,
-            }
-            row |= {f"{name}_error_percent": error for name, error in run.error_percent.items()}
-            if field_error:
-                row["field_error"] = run.field_error()
-            rows.append(row | {"status": run.status})
-        return pd.DataFrame(rows)
+def _holding(frozen: FrozenResidual, values: Mapping[str, float]) -> FrozenResidual:
+    """Return the same field with bounds that hold these values."""
+    parameters = {name: p.holding(values[name]) for name, p in frozen.parameters.items()}
+    return replace(frozen, parameters=parameters)
 
 
 def _derivatives(settings: Settings, layers: Layers, points: FloatArray) -> dict[str, FloatArray]:
     """Return the field and its derivatives in float64, as arrays that nobody can change."""
     arrays = field_arrays(settings.problem, settings.conditions, points)
-    wanted = settings.problem.derivatives
-    found = field_derivatives(_double(layers), arrays, settings.axes, wanted, np)
+    names = settings.problem.derivatives
+    found = field_derivatives(_double(layers), arrays, settings.axes, names, np)
     for array in found.values():
         array.flags.writeable = False
     return found

@@ -1,6 +1,7 @@
-"""A worker: it reads a program, data and states from its input and answers with new states.
+"""The program of a worker process: it reads orders from its input and answers with new states.
 
-Messages are arrays in the safetensors format behind a line of JSON; nothing is unpickled.
+A message is a line of JSON and a list of arrays in the safetensors format; nothing is unpickled.
+The file is executed by itself, so that a worker imports NumPy and JAX and nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from safetensors.numpy import load, save
 def write_message(stream: IO[bytes], order: dict[str, Any], arrays: list[Any]) -> None:
     """Write an order and a list of arrays."""
     head = json.dumps(order).encode()
-    # safetensors wants contiguous arrays and knows no empty names: number them.
+    # safetensors needs contiguous arrays and no empty names: number them.
     body = save({str(i): np.asarray(array, order="C") for i, array in enumerate(arrays)})
     stream.write(struct.pack("<QQ", len(head), len(body)) + head + body)
     stream.flush()
@@ -45,7 +46,7 @@ def serve(orders: IO[bytes], answers: IO[bytes]) -> None:
     import jax.export
 
     advance: Any = None
-    data: dict[int, Any] = {}
+    data: Any = None
     while True:
         try:
             order, arrays = read_message(orders)
@@ -53,13 +54,14 @@ def serve(orders: IO[bytes], answers: IO[bytes]) -> None:
             return
         answer: list[Any] = []
         if order["do"] == "program":
+            jax.config.update("jax_enable_x64", order["x64"])
             exported = jax.export.deserialize(bytearray(arrays[0].tobytes()))
             advance = jax.jit(exported.call)
         elif order["do"] == "data":
-            data[order["run"]] = jax.device_put(arrays)
+            data = jax.device_put(arrays)
         else:
             start, steps = np.int32(order["start"]), np.int32(order["steps"])
-            answer = [np.asarray(a) for a in advance(arrays, data[order["run"]], start, steps)]
+            answer = [np.asarray(a) for a in advance(arrays, data, start, steps)]
         write_message(answers, {}, answer)
 
 

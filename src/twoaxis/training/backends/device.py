@@ -1,4 +1,4 @@
-"""Training in this process: the runs of a batch side by side under ``vmap``."""
+"""Training on a JAX device of this process: the runs of a batch side by side under ``vmap``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, final
 
 import jax
 import numpy as np
 
+from twoaxis.training.loop import build_advance
 from twoaxis.training.methods import METHODS
-from twoaxis.training.program import build_advance
 from twoaxis.training.settings import Settings
 
 Tree = Any
@@ -28,56 +27,57 @@ SHARE = 0.6
 
 
 @final
-@dataclass(frozen=True)
-class InProcess:
-    """One JAX device, all its cores.
+class JaxDevice:
+    """One JAX device of this process, with all its cores.
+
+    The runs of a batch go side by side. Where they do not fit into the memory of an accelerator,
+    they are trained in parts of equal size.
 
     Parameters
     ----------
     device : jax.Device
-    batch : int, optional
-        Runs side by side; without it, one on a CPU, where a second run only competes for the
-        cache, and as many as fit into memory elsewhere.
     """
 
-    device: jax.Device
-    batch: int | None = None
-
-    def describe(self) -> str:
-        """Return a few words for the terminal."""
-        return f"{self.device.platform} ({self.device.device_kind})"
+    def __init__(self, device: jax.Device) -> None:
+        self.device = device
+        # By the identity of the settings, which are kept so that it stays unique.
+        self._programs: dict[tuple[int, bool], tuple[Settings, Advance]] = {}
 
     @contextmanager
     def session(self, settings: Settings, data: list[Tree]) -> Iterator[_Session]:
-        """Compile the program and put the data on the device."""
+        """Put the data on the device; the program is compiled when it first runs."""
         with jax.enable_x64(settings.precision == "float64"), jax.default_device(self.device):
-            yield _Session(settings, data, self.device, self._size(settings, data))
+            size = self._size(settings, data)
+            yield _Session(self._program(settings, size == 1), data, self.device, size)
 
     def _size(self, settings: Settings, data: list[Tree]) -> int:
-        if self.batch is not None:
-            most = self.batch
-        elif self.device.platform == "cpu":
-            most = 1
-        else:
-            most = max(1, int(SHARE * _memory(self.device) / run_bytes(settings, data[0])))
+        if self.device.platform == "cpu":
+            return len(data)
+        most = max(1, int(SHARE * _memory(self.device) / run_bytes(settings, data[0])))
         # Equal parts, so that one compilation serves all of them.
         parts = math.ceil(len(data) / most)
         return math.ceil(len(data) / parts)
 
+    def _program(self, settings: Settings, alone: bool) -> Advance:
+        # A built-in method never changes, so its program serves later calls too. Another one is
+        # compiled once for each settings object, which all batches of a call share.
+        if type(settings.method) in BUILT_IN and _hashable(settings.method):
+            return _shared(settings, alone, self.device.platform)
+        key = id(settings), alone
+        if key not in self._programs:
+            self._programs[key] = settings, _compiled(settings, alone, self.device.platform)
+        return self._programs[key][1]
+
 
 @final
 class _Session:
-    """A compiled program, and the data of the runs in parts of equal size on the device."""
+    """A program, and the data of the runs in parts of equal size on the device."""
 
-    def __init__(self, settings: Settings, data: list[Tree], device: jax.Device, size: int) -> None:
-        self._runs, self._size = len(data), size
+    def __init__(self, program: Advance, data: list[Tree], device: jax.Device, size: int) -> None:
+        self._advance, self._runs, self._size = program, len(data), size
         self._parts = [
             jax.device_put(stack([data[run] for run in part]), device) for part in self._indices()
         ]
-        # Only a built-in method is known never to change: others are compiled anew.
-        built_in = type(settings.method) in BUILT_IN and _hashable(settings.method)
-        compile_ = _shared if built_in else _compiled
-        self._advance = compile_(settings, size == 1, device.platform)
 
     def _indices(self) -> list[list[int]]:
         """Runs of each part; the last part is filled up with its own last run."""
@@ -95,12 +95,15 @@ class _Session:
         return joined
 
 
-def _compiled(settings: Settings, alone: bool, platform: str) -> Advance:
-    """Return the program of a batch."""
+def side_by_side(settings: Settings, alone: bool) -> Advance:
+    """Return the loop for trees whose first axis counts the runs; `alone` if that is one run."""
     one = build_advance(settings)
     # A batched product of one matrix is slower on a CPU than the plain one, by half.
-    several = _alone(one) if alone else jax.vmap(one, in_axes=(0, 0, None, None))
-    program: Advance = jax.jit(several, compiler_options=_options(platform))
+    return _alone(one) if alone else jax.vmap(one, in_axes=(0, 0, None, None))
+
+
+def _compiled(settings: Settings, alone: bool, platform: str) -> Advance:
+    program: Advance = jax.jit(side_by_side(settings, alone), compiler_options=_options(platform))
     return program
 
 

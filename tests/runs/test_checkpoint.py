@@ -18,23 +18,21 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from twoaxis.errors import DamageWarning, WorkerError
-from twoaxis.training import RunStore, checkpoint, train
-from twoaxis.training.backends import workers
-from twoaxis.training.checkpoint import (
+from twoaxis.errors import DamageWarning
+from twoaxis.runs import RunStore, checkpoint, train
+from twoaxis.runs import task as task_module
+from twoaxis.runs.checkpoint import (
+    batch_key,
     checkpoint_checksum,
     checkpoint_path,
-    interrupted_jobs,
-    job_key,
+    interrupted_batches,
     load_checkpoint,
     read_checkpoint,
     save_checkpoint,
 )
-from twoaxis.training.job import Job, Progress
+from twoaxis.training.backends import worker_process
+from twoaxis.training.batch import Batch, Progress
 from twoaxis.training.settings import run_key
-
-# The package has a function of that name.
-train_module = sys.modules["twoaxis.training.train"]
 
 
 class Stopped(BaseException):
@@ -62,7 +60,7 @@ def checkpoints(directory):
 @pytest.fixture
 def often(monkeypatch):
     """A checkpoint after every chunk of steps."""
-    monkeypatch.setattr(train_module, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(task_module, "CHECKPOINT_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -73,7 +71,7 @@ def stop(monkeypatch, often):  # noqa: ARG001
     """
 
     def arrange(name, calls, before=False):
-        owner = RunStore if hasattr(RunStore, name) else train_module
+        owner = RunStore if hasattr(RunStore, name) else task_module
         original, count = getattr(owner, name), [0]
 
         def stopping(*arguments, **options):
@@ -91,7 +89,7 @@ def stop(monkeypatch, often):  # noqa: ARG001
 
 
 def undisturbed(made, directory, **options):
-    made.tiny_train(out=directory, **options)
+    made.tiny_train(store=directory, **options)
     return contents(directory)
 
 
@@ -103,7 +101,7 @@ def test_a_training_goes_on_where_it_stopped(made, trained, method, stop, monkey
         RunStore(tmp_path / "whole", create=True).save(run)
     stop("save_checkpoint", 9)
     with pytest.raises(Stopped):
-        made.tiny_train(out=tmp_path / "cut", **options)
+        made.tiny_train(store=tmp_path / "cut", **options)
     assert contents(tmp_path / "cut").keys() == {
         str(path.relative_to(tmp_path / "cut")) for path in checkpoints(tmp_path / "cut")
     }
@@ -111,20 +109,20 @@ def test_a_training_goes_on_where_it_stopped(made, trained, method, stop, monkey
     monkeypatch.undo()
     steps = []
     watch(monkeypatch, steps)
-    made.tiny_train(out=tmp_path / "cut", **options)
-    assert steps[0] == 9
+    made.tiny_train(store=tmp_path / "cut", **options)
+    assert steps == [9]
     assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
 
 
 def watch(monkeypatch, steps):
     """Note at which step every training begins."""
-    original = Job.train
+    original = Batch.train
 
     def watched(self, backend, data, progress, *others):
         steps.append(progress.step)
         return original(self, backend, data, progress, *others)
 
-    monkeypatch.setattr(Job, "train", watched)
+    monkeypatch.setattr(Batch, "train", watched)
 
 
 # In one batch: two of three runs by themselves would have other bits.
@@ -143,13 +141,13 @@ def test_stopped_between_the_runs_that_are_written(
 ):
     stop("save", calls)
     with pytest.raises(Stopped):
-        made.tiny_train(out=tmp_path / "cut", **TOGETHER)
+        made.tiny_train(store=tmp_path / "cut", **TOGETHER)
     assert len(RunStore(tmp_path / "cut").keys()) == calls
     monkeypatch.undo()
     steps = []
     watch(monkeypatch, steps)
-    runs = made.tiny_train(out=tmp_path / "cut", **TOGETHER)
-    assert steps == [made.STEPS - 1]
+    runs = made.tiny_train(store=tmp_path / "cut", **TOGETHER)
+    assert steps == ([made.STEPS] if calls < 3 else [])
     assert len(runs) == 3
     assert contents(tmp_path / "cut") == together
 
@@ -159,30 +157,30 @@ def test_stopped_while_more_runs_were_added(made, stop, monkeypatch, tmp_path):
     others = [made.tiny_dataset("burgers", n) for n in (1, 2)]
     wanted |= undisturbed(made, tmp_path / "others", datasets=others, batch=3)
     out = tmp_path / "cut"
-    made.tiny_train(out=out, datasets=1, batch=3)
+    made.tiny_train(store=out, datasets=1, batch=3)
     stop("save", 1)
     with pytest.raises(Stopped):
-        made.tiny_train(out=out, datasets=3, batch=3)
+        made.tiny_train(store=out, datasets=3, batch=3)
     monkeypatch.undo()
-    made.tiny_train(out=out, datasets=3, batch=3)
+    made.tiny_train(store=out, datasets=3, batch=3)
     assert contents(out) == wanted
 
 
 def test_an_interrupt_keeps_what_was_done(made, monkeypatch, tmp_path):
-    original = train_module._note
+    original = task_module._note
 
     def interrupted(job, now):
         if now.step == 17:
             raise KeyboardInterrupt
         return original(job, now)
 
-    monkeypatch.setattr(train_module, "_note", interrupted)
+    monkeypatch.setattr(task_module, "_note", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        made.tiny_train(out=tmp_path)
+        made.tiny_train(store=tmp_path)
     monkeypatch.undo()
     steps = []
     watch(monkeypatch, steps)
-    made.tiny_train(out=tmp_path)
+    made.tiny_train(store=tmp_path)
     assert steps == [17]
     assert not checkpoints(tmp_path)
 
@@ -195,40 +193,37 @@ def test_without_a_directory_nothing_is_written(made, often, tmp_path, monkeypat
 
 def test_checkpoints_come_at_their_interval(made, monkeypatch, tmp_path):
     written = []
-    monkeypatch.setattr(train_module, "save_checkpoint", lambda *given: written.append(given))
-    made.tiny_train(out=tmp_path / "seldom")
+    monkeypatch.setattr(task_module, "save_checkpoint", lambda *given: written.append(given))
+    made.tiny_train(store=tmp_path / "seldom")
     assert not written
-    monkeypatch.setattr(train_module, "CHECKPOINT_SECONDS", 0.0)
-    made.tiny_train(out=tmp_path / "often")
+    monkeypatch.setattr(task_module, "CHECKPOINT_SECONDS", 0.0)
+    made.tiny_train(store=tmp_path / "often")
     assert [given[1].step for given in written] == list(range(1, made.STEPS))
 
 
 # ------------------------------------------------------------------ real signals
 
 CHILD = """
-import json, os, sys, time
-from pathlib import Path
-sys.modules.pop("sitecustomize", None)
+import json, sys, time
 import numpy as np
 from twoaxis.observations import Dataset
-from twoaxis.training import Network, train
-from twoaxis.training.backends import workers
-module = sys.modules["twoaxis.training.train"]
-module.CHECKPOINT_SECONDS = 0.0
+from twoaxis.runs import task, train
+from twoaxis.training import Network
+from twoaxis.training.backends import worker_process
+task.CHECKPOINT_SECONDS = 0.0
 options = json.loads(sys.argv[1])
-slow = options.pop("slow")
-save, start = module.save_checkpoint, workers._start
+save, start = task.save_checkpoint, worker_process._start
 
 def slowly(*arguments):
     save(*arguments)
-    time.sleep(slow)
+    time.sleep(0.15)
 
-def told(*arguments):
+def shown(*arguments):
     process = start(*arguments)
     print(process.pid, flush=True)
     return process
 
-module.save_checkpoint, workers._start = slowly, told
+task.save_checkpoint, worker_process._start = slowly, shown
 datasets = [
     Dataset(**{**d, **{k: np.array(d[k]) for k in ("sites", "coordinates", "values")}})
     for d in options.pop("datasets")
@@ -245,15 +240,14 @@ def as_plain(dataset):
     }
 
 
-def killed_at_random(made, out, **options):
+def killed_at_random(made, store, **options):
     """Train in a process of its own until it is killed; return the lines that it printed."""
     given = {
-        "datasets": [as_plain(made.tiny_dataset("burgers", n)) for n in range(3)],
+        "datasets": [as_plain(made.tiny_dataset("burgers", n)) for n in range(2)],
         "network": [made.NETWORK.width, made.NETWORK.depth],
         "residual_points": made.POINTS,
         "steps": made.STEPS,
-        "out": str(out),
-        "slow": 0.15,
+        "store": str(store),
         **options,
     }
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -264,49 +258,44 @@ def killed_at_random(made, out, **options):
         env=environment,
     )
     try:
-        while child.poll() is None and not checkpoints(out):
+        while child.poll() is None and not checkpoints(store):
             time.sleep(0.01)
         # The rest would take three seconds at least.
         time.sleep(random.uniform(0.0, 1.5))
     finally:
         child.kill()
-        said, complaint = child.communicate()
+        printed, complaint = child.communicate()
     assert child.returncode == -signal.SIGKILL, complaint.decode()
-    assert RunStore(out).keys() == []
-    return said.decode().split()
+    assert RunStore(store).keys() == []
+    return printed.decode().split()
 
 
+@pytest.mark.long
 def test_killed_at_a_random_moment(made, as_shipped, monkeypatch, tmp_path):  # noqa: ARG001
-    options = dict(datasets=3, batch=2)
+    options = dict(datasets=2, batch=2)
     wanted = undisturbed(made, tmp_path / "whole", **options)
     (tmp_path / "cut").mkdir()
     killed_at_random(made, tmp_path / "cut", batch=2)
     steps = []
     watch(monkeypatch, steps)
-    made.tiny_train(out=tmp_path / "cut", **options)
+    made.tiny_train(store=tmp_path / "cut", **options)
     assert steps[0] > 0
     assert visible(tmp_path / "cut") == wanted
 
 
-SPREAD = dict(datasets=3, workers=2)
-
-
-@pytest.fixture(scope="module")
-def spread(made, tmp_path_factory):
-    """What two workers leave when nobody disturbs them."""
-    return undisturbed(made, tmp_path_factory.mktemp("spread"), **SPREAD)
-
-
-def test_killed_with_workers(made, spread, often, monkeypatch, tmp_path):  # noqa: ARG001
+def test_killed_with_workers(made, often, monkeypatch, tmp_path):  # noqa: ARG001
     """First the parent is killed, then one of the workers of the second attempt."""
+    spread = undisturbed(made, tmp_path / "whole", datasets=2, workers=2)
     out = tmp_path / "cut"
     out.mkdir()
     pids = killed_at_random(made, out, workers=2)
     assert len(pids) == 2
+    deadline = time.monotonic() + 20
     while any(alive(int(pid)) for pid in pids):  # workers end with their parent
+        assert time.monotonic() < deadline
         time.sleep(0.01)
 
-    started, steps, start, save = [], [], workers._start, train_module.save_checkpoint
+    started, steps, start, save = [], [], worker_process._start, task_module.save_checkpoint
 
     def recorded(*arguments):
         started.append(start(*arguments))
@@ -314,22 +303,18 @@ def test_killed_with_workers(made, spread, often, monkeypatch, tmp_path):  # noq
 
     def killing(*arguments):
         save(*arguments)
-        if started[1].poll() is None:
-            os.kill(started[1].pid, signal.SIGKILL)
-            started[1].wait()
+        if len(started) == 2:
+            os.kill(started[0].pid, signal.SIGKILL)
 
     watch(monkeypatch, steps)
-    monkeypatch.setattr(workers, "_start", recorded)
-    monkeypatch.setattr(train_module, "save_checkpoint", killing)
-    with pytest.raises(WorkerError, match=r"^training worker 1 ended with exit code -9; .*resumed"):
-        made.tiny_train(out=out, **SPREAD)
-    assert [process.returncode for process in started] == [-9, -9]
+    monkeypatch.setattr(worker_process, "_start", recorded)
+    monkeypatch.setattr(task_module, "save_checkpoint", killing)
+    runs = made.tiny_train(store=out, datasets=2, workers=2)
+    assert len(started) == 3  # the one that was killed has been replaced
+    assert sorted(runs.work["attempts"]) == [1, 2]
+    assert all(process.poll() == -9 for process in started)
     assert all(process.stdin.closed and process.stdout.closed for process in started)
-    assert list(visible(out)) == [str(path.relative_to(out)) for path in checkpoints(out)]
-
-    monkeypatch.setattr(train_module, "save_checkpoint", save)
-    made.tiny_train(out=out, **SPREAD)
-    assert 0 < steps[0] < steps[1]
+    assert max(steps) > 0
     assert visible(out) == spread
 
 
@@ -345,7 +330,7 @@ def alive(pid):
 
 @pytest.fixture
 def job(made):
-    return Job(made.tiny_settings(precision="float32"), [made.tiny_spec()], (2,))
+    return Batch(made.tiny_settings(precision="float32"), [made.tiny_spec()], (2,))
 
 
 @pytest.fixture
@@ -441,7 +426,7 @@ def test_a_damaged_checkpoint_is_told_and_the_training_begins_anew(
     out = tmp_path / "cut"
     stop("save_checkpoint", 2)
     with pytest.raises(Stopped):
-        made.tiny_train(out=out)
+        made.tiny_train(store=out)
     monkeypatch.undo()
     (path,) = checkpoints(out)
     spoiled = path.read_bytes()[:-9]
@@ -449,7 +434,7 @@ def test_a_damaged_checkpoint_is_told_and_the_training_begins_anew(
     steps = []
     watch(monkeypatch, steps)
     with pytest.warns(DamageWarning, match=r"checkpoint is damaged.*from the beginning"):
-        made.tiny_train(out=out)
+        made.tiny_train(store=out)
     assert steps == [0]
     kept = f"damaged/{path.name}.1"
     found = contents(out)
@@ -459,23 +444,23 @@ def test_a_damaged_checkpoint_is_told_and_the_training_begins_anew(
 
 
 def test_a_damaged_checkpoint_does_not_matter_where_all_is_made_anew(made, job, store, tmp_path):
-    whole = Job(replace(job.settings, steps=made.STEPS), job.specs)
+    whole = Batch(replace(job.settings, steps=made.STEPS), job.specs)
     checkpoint_path(whole, store).write_bytes(b"spoiled")
-    made.tiny_train(out=tmp_path, overwrite=True)
+    made.tiny_train(store=tmp_path, overwrite=True)
     assert not checkpoints(tmp_path)
     assert not (tmp_path / "damaged").exists()
 
 
 def test_a_checkpoint_of_another_configuration(made, job, written, store):
     start, path = written
-    other = Job(job.settings, [made.tiny_spec(seed=1)], (2,))
+    other = Batch(job.settings, [made.tiny_spec(seed=1)], (2,))
     path.rename(checkpoint_path(other, store))
     assert "another batch" in refused(other, start, store)
 
 
 def test_a_checkpoint_under_another_name_is_not_used_in_a_training(made, job, written, store):
     _, path = written
-    other = Job(job.settings, [made.tiny_spec(seed=1)], (2,))
+    other = Batch(job.settings, [made.tiny_spec(seed=1)], (2,))
     path.rename(checkpoint_path(other, store))
     with pytest.warns(DamageWarning, match="another batch"):
         run = train(
@@ -483,7 +468,7 @@ def test_a_checkpoint_under_another_name_is_not_used_in_a_training(made, job, wr
             datasets=made.tiny_dataset(),
             seeds=1,
             snapshots=[2],
-            out=store.directory,
+            store=store.directory,
             **{**made.TINY, "steps": 10},
         )[0]
     assert run.final.step == 10
@@ -491,19 +476,19 @@ def test_a_checkpoint_under_another_name_is_not_used_in_a_training(made, job, wr
 
 
 def test_the_key_knows_everything(made, job):
-    same = Job(made.tiny_settings(precision="float32"), [made.tiny_spec()], (2,))
-    assert job_key(same) == job_key(job)
+    same = Batch(made.tiny_settings(precision="float32"), [made.tiny_spec()], (2,))
+    assert batch_key(same) == batch_key(job)
     others = [
-        Job(made.tiny_settings(precision="float64"), job.specs, (2,)),
-        Job(made.tiny_settings(precision="float32", steps=11), job.specs, (2,)),
-        Job(job.settings, [made.tiny_spec(seed=1)], (2,)),
-        Job(job.settings, [made.tiny_spec(number=1)], (2,)),
-        Job(job.settings, [made.tiny_spec(), made.tiny_spec(seed=1)], (2,)),
-        Job(job.settings, [made.tiny_spec(seed=1), made.tiny_spec()], (2,)),
-        Job(job.settings, job.specs, (3,)),
-        Job(job.settings, job.specs),
+        Batch(made.tiny_settings(precision="float64"), job.specs, (2,)),
+        Batch(made.tiny_settings(precision="float32", steps=11), job.specs, (2,)),
+        Batch(job.settings, [made.tiny_spec(seed=1)], (2,)),
+        Batch(job.settings, [made.tiny_spec(number=1)], (2,)),
+        Batch(job.settings, [made.tiny_spec(), made.tiny_spec(seed=1)], (2,)),
+        Batch(job.settings, [made.tiny_spec(seed=1), made.tiny_spec()], (2,)),
+        Batch(job.settings, job.specs, (3,)),
+        Batch(job.settings, job.specs),
     ]
-    assert len({job_key(each) for each in [job, *others]}) == 9
+    assert len({batch_key(each) for each in [job, *others]}) == 9
 
 
 FOREIGN = {
@@ -618,7 +603,7 @@ def test_a_checkpoint_that_was_sealed_again_unchanged_is_read(job, written, stor
 def test_reading_a_checkpoint_needs_no_batch(job, written):
     _, path = written
     stored = read_checkpoint(path)
-    assert stored.job == job_key(job)
+    assert stored.job == batch_key(job)
     assert stored.step == 3
     assert stored.keys == [run_key(job.settings, spec) for spec in job.specs]
     path.unlink()
@@ -648,7 +633,7 @@ def test_only_plain_files_are_read(job, written, store, tmp_path, kind):
         os.mkfifo(path)
     else:
         path.symlink_to(tmp_path / ("elsewhere" if kind == "a link" else "nothing"))
-    assert interrupted_jobs(job, store) == []
+    assert interrupted_batches(job, store, ()) == []
     assert "no plain file" in refused(job, start, store)
     assert (tmp_path / "elsewhere").is_file()
 
@@ -680,5 +665,5 @@ def test_a_full_disk_leaves_the_checkpoint_before(job, written, store, monkeypat
 def test_other_checkpoints_are_left_alone(made, store, tmp_path):
     other = store.checkpoints / "checkpoint-0123456789abcdef.safetensors"
     other.write_bytes(b"somebody else's")
-    made.tiny_train(out=tmp_path)
+    made.tiny_train(store=tmp_path)
     assert other.read_bytes() == b"somebody else's"

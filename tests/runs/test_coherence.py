@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from twoaxis.training import DamagedRunError, load_run, save_run
-from twoaxis.training.storage import ARRAYS, MANIFEST, seal, sha256
+from twoaxis.runs import DamagedRunError, load_run, save_run
+from twoaxis.runs.run_file import ARRAYS, MANIFEST, seal, sha256
 
 
 @pytest.fixture

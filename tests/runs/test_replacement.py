@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from twoaxis.training import RunStore, load_runs, save_run
-from twoaxis.training import storage as moving
-from twoaxis.training.storage import ARRAYS, load_run, taken_back
+from twoaxis.runs import RunStore, load_runs, save_run
+from twoaxis.runs import run_file as moving
+from twoaxis.runs.run_file import ARRAYS, load_run, taken_back
 
 
 @pytest.fixture
@@ -109,7 +109,8 @@ KILLED = """
 import os, signal, sys
 from dataclasses import replace
 from pathlib import Path
-from twoaxis.training import RunStore, moving
+from twoaxis.runs import RunStore
+from twoaxis.runs import run_file as moving
 store, key, way = RunStore(sys.argv[1]), sys.argv[2], sys.argv[3]
 run = store.load(key)
 original = getattr(moving, "exchange") if way == "exchange" else Path.rename

@@ -1,27 +1,26 @@
-"""One run on disk: arrays as safetensors, everything else in a readable manifest.
+"""What a stored run contains: arrays as safetensors, everything else in a readable manifest.
 
 A run is a directory with the name of its key::
 
-    KEY/run.json             the manifest, with the checksum of the arrays and one of its own
+    KEY/run.json             the manifest
     KEY/arrays.safetensors   weights, points, observations, history
 
-It is put together beside its place and moved there in one step, so that a run which is there is
-complete, whoever else writes at the same time. Reading runs no code from a file, follows no
-link and opens nothing outside the directory.
+The manifest has ``format``, ``version``, ``twoaxis`` (the version that wrote it), ``key``,
+``status``, ``delivered`` (values by name), ``settings`` (problem, method, network, steps, ...),
+``run`` (dataset, seed, start, fixed, noise), ``history`` (names of its columns), ``snapshots``
+(step, delivered values and view of each; the last one is the end of the run), ``arrays`` (size
+and checksum of the other file), and ``sha256``, its own checksum. The arrays are ``points``,
+``dataset.sites``, ``dataset.coordinates``, ``dataset.values``, ``history.COLUMN``, and for each
+snapshot N ``snapshotN.weightK``, ``snapshotN.biasK`` and, if its view has one, ``snapshotN.view``.
 
-What a stored run consists of: a manifest of plain values, and arrays.
+A run is written beside its place and moved there in one step, so a run that is there is complete,
+whoever else writes at the same time. One that is replaced changes places with the new one in a
+single step; where the system cannot do that, it waits in a temporary directory beside its place,
+under its own name, and a store takes it back if the process is killed in between.
 
-Does a stored run agree with itself?
-
-A checksum tells that a file is as it was written, not that what was written is a run: whoever
-changes a manifest can compute its checksum again. Everything that a manifest says twice, or that
-its arrays show, is compared here. An error tells what does not fit.
-
-A complete run takes its place: at no moment is a sound one lost.
-
-A run that is replaced changes places with the new one in a single step. Where the system cannot do
-that, it waits in a temporary directory beside its place, under its own name: if the process is
-killed before the new run is there, a store takes the old one back.
+Reading runs no code from a file, follows no link and opens nothing outside the directory. A
+checksum shows that a file is as it was written, not that what was written is a run: everything
+that a manifest says twice, or that its arrays show, is compared.
 """
 
 from __future__ import annotations
@@ -49,14 +48,16 @@ from twoaxis.errors import InputError
 from twoaxis.files import flush_directory, flush_file, temporary_beside
 from twoaxis.observations import Dataset
 from twoaxis.problems import PROBLEMS, Problem
+from twoaxis.runs.run import Run, Snapshot
 from twoaxis.training.methods import METHODS, Method
 from twoaxis.training.methods.method import StoredMethod
 from twoaxis.training.network import Network
-from twoaxis.training.run import Run, Snapshot
 from twoaxis.training.settings import RunSpec, Settings, check_specs, plain_value
 from twoaxis.version import __version__
 from twoaxis.views import Dense, Weighted
 from twoaxis.views.encoding import view_from_plain, view_to_plain
+
+# ------------------------------------------------------------------ does a run agree with itself
 
 LOSSES = ("loss", "loss_data", "loss_residual")
 # The loss is a sum of two numbers that are stored beside it.
@@ -100,10 +101,10 @@ def text(value: Any) -> str:
     return value
 
 
-def whole(value: Any) -> int:
-    """Return a whole number of a manifest."""
+def integer(value: Any) -> int:
+    """Return an integer of a manifest."""
     if type(value) is not int:
-        raise TypeError(f"{value!r:.40}, where a whole number belongs")
+        raise TypeError(f"{value!r:.40}, where an integer belongs")
     return value
 
 
@@ -114,15 +115,15 @@ def real(value: Any) -> float:
     return float(value)
 
 
-def _same(what: str, told: Any, found: Any) -> None:
-    if told != found:
-        raise ValueError(f"{what}: the manifest says {told!r:.80}, and the rest {found!r:.80}")
+def _same(what: str, stated: Any, found: Any) -> None:
+    if stated != found:
+        raise ValueError(f"{what}: the manifest says {stated!r:.80}, and the rest {found!r:.80}")
 
 
 def _check_points(run: Run) -> None:
-    wanted = (run.settings.residual_points, len(run.settings.axes))
-    if run.points.shape != wanted or run.points.dtype != np.float64:
-        raise ValueError(f"points of shape {run.points.shape}, where {wanted} belongs")
+    expected = (run.settings.residual_points, len(run.settings.axes))
+    if run.points.shape != expected or run.points.dtype != np.float64:
+        raise ValueError(f"points of shape {run.points.shape}, where {expected} belongs")
     low, high = np.array(list(run.problem.domain.values()), dtype=float).T
     if not ((run.points >= low) & (run.points <= high)).all():
         raise ValueError("points outside the domain of its problem")
@@ -152,10 +153,10 @@ def _check_values(run: Run, snapshot: Snapshot) -> None:
 def _check_layers(run: Run, snapshot: Snapshot) -> None:
     """Weights and biases are those of the network in the settings, in their precision."""
     sizes = run.settings.network.sizes(len(run.settings.axes))
-    wanted = [((n, m), (n,)) for m, n in pairwise(sizes)]
+    expected = [((n, m), (n,)) for m, n in pairwise(sizes)]
     found = [(np.shape(weight), np.shape(bias)) for weight, bias in snapshot.layers]
-    if found != wanted:
-        raise ValueError(f"layers of the shapes {found!r:.80}, where {wanted!r:.80} belong")
+    if found != expected:
+        raise ValueError(f"layers of the shapes {found!r:.80}, where {expected!r:.80} belong")
     arrays = [array for layer in snapshot.layers for array in layer]
     if any(array.dtype != run.settings.precision for array in arrays):
         raise ValueError(f"layers that are not in {run.settings.precision}")
@@ -174,23 +175,25 @@ def _check_view(run: Run, snapshot: Snapshot) -> None:
 
 def _check_history(run: Run) -> None:
     """Every column is there, over steps that rise, with numbers of which each is finite."""
-    history, wanted = run.history, ["step", *LOSSES, *run.problem.parameters]
-    if list(history) != wanted:
-        raise ValueError(f"a history of {list(history)!r:.80}, where {wanted} belong")
+    history, expected = run.history, ["step", *LOSSES, *run.problem.parameters]
+    if list(history) != expected:
+        raise ValueError(f"a history of {list(history)!r:.80}, where {expected} belong")
     steps = history["step"].to_numpy()
     rising = steps.dtype == np.int64 and (np.diff(steps) > 0).all()
     if not rising or not ((steps > 0) & (steps <= run.final.step)).all():
         raise ValueError("its history does not have the steps of a training")
     if run.finished and steps[-1:].tolist() != [run.final.step]:
         raise ValueError("its history does not go to its end")
-    if any(history[name].dtype != np.float64 for name in wanted[1:]):
+    if any(history[name].dtype != np.float64 for name in expected[1:]):
         raise ValueError("its history does not consist of numbers")
-    if not np.isfinite(history[wanted[2:]].to_numpy()).all():
+    if not np.isfinite(history[expected[2:]].to_numpy()).all():
         raise ValueError("its history has numbers that are not finite")
     parts = history["loss_data"] + run.settings.physics_weight * history["loss_residual"]
     if not np.allclose(history["loss"], parts, rtol=ROUNDING, atol=0.0):
         raise ValueError("the loss in its history is not the sum of its parts")
 
+
+# ------------------------------------------------------------------ manifest and arrays
 
 FORMAT = "twoaxis run"
 VERSION = 1
@@ -293,7 +296,7 @@ def _take_snapshot(arrays: dict[str, Any], prefix: str, plain: dict[str, Any]) -
     ]
     view = view_from_plain(plain["view"], arrays.pop(f"{prefix}.view", None))
     delivered = {name: real(value) for name, value in plain["delivered"].items()}
-    return Snapshot(whole(plain["step"]), layers, delivered, view)
+    return Snapshot(integer(plain["step"]), layers, delivered, view)
 
 
 def _settings(plain: dict[str, Any], problem: Problem) -> Settings:
@@ -327,6 +330,8 @@ def seal(plain: dict[str, Any]) -> str:
     """Return the checksum of a manifest's content, whatever its white space."""
     return sha256(json.dumps(plain, sort_keys=True, default=plain_value).encode())
 
+
+# ------------------------------------------------------------------ writing
 
 # Of renameat2: paths begin in the current directory, and the two names change places.
 AT_CURRENT_DIRECTORY = -100
@@ -443,7 +448,7 @@ def checked_key(key: Any) -> str:
 def write_run(run: Run, directory: str | Path, *, overwrite: bool = False) -> Path:
     """Write one run as ``directory/KEY`` and return that place.
 
-    A store has a directory for every two digits: `twoaxis.training.save_run` knows it.
+    A store has a directory for every two digits: `twoaxis.runs.save_run` knows it.
 
     Parameters
     ----------
@@ -451,7 +456,7 @@ def write_run(run: Run, directory: str | Path, *, overwrite: bool = False) -> Pa
     directory : path
     overwrite : bool
         Replace a run of the same key. Without it the one that is there stays: it was made of
-        the same settings, by somebody who was faster.
+        the same settings, by a process that was faster.
     """
     target = Path(directory) / checked_key(run.key)
     if not overwrite and _is_taken(target):
@@ -505,7 +510,7 @@ def taken_back(temporary: Path) -> bool:
             except DamagedRunError:
                 continue
             except InputError:
-                pass  # a problem that is not built in, or no permission: it is not ours to judge
+                pass  # a problem that is not built in, or no permission: it may be sound
             path.rename(temporary.parent / path.name)
             flush_directory(temporary.parent)
             return True
@@ -520,7 +525,7 @@ def load_run(path: str | Path, problem: Problem | None = None) -> Run:
     path : path
         Of its directory, or of the manifest in it.
     problem : Problem, optional
-        For a run on a problem of one's own, which no file can hold.
+        For a run of a user's own problem, which no file can hold.
     """
     where = run_directory(path)
     while True:
@@ -641,7 +646,7 @@ def _unreadable(where: Path, name: str, error: Exception) -> InputError:
         return InputError(
             "a run that this process can read",
             f"{str(where / name)!r} ({reason})",
-            "mend its permissions, or look after the disk",
+            "correct its permissions, or check the disk",
         )
     return _damaged(where, f"{name} cannot be read ({reason})")
 

@@ -2,12 +2,12 @@
 
 ::
 
-    STORE/3f/KEY/          a run; 3f are two digits of the hash in its key
-    STORE/checkpoints/     batches on their way
+    STORE/3f/KEY/          a run (see `twoaxis.runs.run_file`); 3f: two digits of the hash in KEY
+    STORE/checkpoints/     batches under way
     STORE/damaged/         what was found incomplete or changed, with the reason
 
-A run that is there is complete. A damaged one is set aside, told, and made again; it is never
-used and never deleted.
+A run that is there is complete. A damaged one is moved to ``damaged/`` with a warning and trained
+again; it is never used and never deleted.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from twoaxis.errors import DamageWarning, InputError
 from twoaxis.files import TEMPORARY, ensure_directory
 from twoaxis.problems import Problem
-from twoaxis.text import visible
-from twoaxis.training.run import Run, Runs
-from twoaxis.training.storage import (
+from twoaxis.runs.run import Run
+from twoaxis.runs.run_file import (
     DamagedRunError,
     checked_key,
     is_key,
@@ -34,6 +33,7 @@ from twoaxis.training.storage import (
     taken_back,
     write_run,
 )
+from twoaxis.text import visible
 
 CHECKPOINTS = "checkpoints"
 DAMAGED = "damaged"
@@ -49,7 +49,7 @@ class RunStore:
     ----------
     directory : path
     create : bool
-        Make the directory where it is missing; False is for readers, who may lack permission.
+        Create the directory if it is missing; False is for readers, who may lack permission.
     """
 
     def __init__(self, directory: str | Path, *, create: bool = False) -> None:
@@ -57,6 +57,11 @@ class RunStore:
             self.directory = ensure_directory(directory)
         else:
             self.directory = _existing(directory)
+
+    @classmethod
+    def opened(cls, store: str | Path | RunStore, *, create: bool = False) -> RunStore:
+        """Return the store in a directory; a store passes through."""
+        return store if isinstance(store, RunStore) else cls(store, create=create)
 
     def path(self, key: str) -> Path:
         """Return where the run of this key lies, or would lie."""
@@ -90,7 +95,7 @@ class RunStore:
         return load_run(self._place(key), problem)
 
     def found(self, key: str, problem: Problem | None = None) -> Run | None:
-        """Return a run that can be used, or None. A damaged one is set aside, and told."""
+        """Return a run that can be used, or None. A damaged one is set aside with a warning."""
         path = self._place(key)
         while os.path.lexists(path):
             try:
@@ -103,17 +108,17 @@ class RunStore:
                 if path.is_dir():
                     raise
                 damage = error  # a file or a link in the place of a run
-            self._tell_and_set_aside(key, damage)
+            self._warn_and_set_aside(key, damage)
             return None
         return None
 
-    def _tell_and_set_aside(self, key: str, damage: InputError) -> None:
+    def _warn_and_set_aside(self, key: str, damage: InputError) -> None:
         try:
             place = self.set_aside(key, str(damage.got))
         except (OSError, InputError) as hindrance:
             raise damage from hindrance
         warnings.warn(
-            f"the stored run {key} is damaged and is made again; it was set aside in "
+            f"the stored run {key} is damaged and will be trained again; it was set aside in "
             f"{str(place)!r}: {damage.got}",
             DamageWarning,
             stacklevel=3,
@@ -127,20 +132,20 @@ class RunStore:
         run : Run
         overwrite : bool
             Replace a run of the same key. Without it the one that is there stays: it was made
-            of the same settings, by somebody who was faster.
+            from the same settings, by a process that was faster.
         """
         return write_run(run, self._place(run.key).parent, overwrite=overwrite)
 
     @property
     def checkpoints(self) -> Path:
-        """Where batches on their way are kept."""
+        """Directory of the checkpoints of batches under way."""
         return ensure_directory(_own(self.directory / CHECKPOINTS))
 
     def set_aside(self, key: str, reason: str) -> Path:
         """Move a damaged run to ``damaged/``, with the reason beside it."""
         return set_aside(self._place(key), self.directory, reason)
 
-    def sweep(self, keys: list[str]) -> None:
+    def tidy(self, keys: Iterable[str]) -> None:
         """Remove what a killed process left half written beside these runs.
 
         A run that it had moved aside, to put a new one in its place, is brought back.
@@ -155,33 +160,20 @@ class RunStore:
 
 
 def save_run(run: Run, directory: str | Path, *, overwrite: bool = False) -> Path:
-    """Write one run into a directory of runs, which is made where it is missing.
+    """Write one run into a directory of runs, which is created if it is missing.
 
-    It lies where `load_runs`, `RunStore` and ``twoaxis runs`` look for it. Its place is returned,
+    It lies where `load_runs`, `RunStore` and ``twoaxis runs`` look for it. Returns its path,
     for `load_run`.
 
     Parameters
     ----------
     run : Run
     directory : path
-        As given to ``train(out=...)``.
+        As given to ``train(store=...)``.
     overwrite : bool
         Replace a run of the same key.
     """
     return RunStore(directory, create=True).save(run, overwrite=overwrite)
-
-
-def load_runs(directory: str | Path, problem: Problem | None = None) -> Runs:
-    """Read all runs of a directory, in the order of their keys."""
-    store = RunStore(directory)
-    keys = store.keys()
-    if not keys:
-        raise InputError(
-            "a directory that holds runs",
-            f"{str(directory)!r}, which holds none",
-            "train some with twoaxis train PROBLEM --out DIR",
-        )
-    return Runs([store.load(key, problem) for key in keys])
 
 
 def set_aside(path: Path, directory: Path, reason: str) -> Path:
@@ -244,5 +236,5 @@ def _existing(directory: str | Path) -> Path:
     except OSError:  # a name that no directory can have, or one that may not be looked at
         pass
     raise InputError(
-        "a directory of runs", repr(str(directory)), "pass the one given to train(out=...)"
+        "a directory of runs", repr(str(directory)), "pass the one given to train(store=...)"
     )

@@ -25,12 +25,14 @@ from together import at_once
 import twoaxis as ta
 from twoaxis.errors import InputError
 from twoaxis.problems import BURGERS
-from twoaxis.training import METHODS, DamagedRunError, RunStore, load_run, load_runs, storage
-from twoaxis.training import storage as moving
+from twoaxis.runs import DamagedRunError, RunStore, load_run, load_runs
+from twoaxis.runs import run_file as moving
+from twoaxis.runs import run_file as storage
+from twoaxis.runs.run_file import ARRAYS, MANIFEST, seal, write_run
+from twoaxis.training import METHODS
 from twoaxis.training.methods import PatchEvidence, Recipe
 from twoaxis.training.methods.method import StoredMethod
 from twoaxis.training.rules import ProjectBoth
-from twoaxis.training.storage import ARRAYS, MANIFEST, seal, write_run
 from twoaxis.views import Gaussian, Patch
 
 
@@ -110,14 +112,14 @@ def test_numpy_options_are_plain_numbers_in_the_file(made, tmp_path):
         steps=np.int64(2),
         learning_rate=np.float32(0.5),
         seeds=np.int64(3),
-        out=tmp_path,
+        store=tmp_path,
     )[0]
     loaded = load_run(RunStore(tmp_path).path(run.key))
     assert loaded.settings.method == PatchEvidence()
     assert type(loaded.settings.method.field_scale) is float
     assert loaded.settings.steps == 2
     assert (
-        made.tiny_train(method="patch", steps=2, learning_rate=0.5, seeds=3, out=tmp_path)[0].key
+        made.tiny_train(method="patch", steps=2, learning_rate=0.5, seeds=3, store=tmp_path)[0].key
         == run.key
     )
 
@@ -128,7 +130,7 @@ def test_a_problem_of_ones_own(made, tmp_path):
 
     problem = replace(BURGERS, name="own-burgers", residual=residual)
     dataset = replace(made.tiny_dataset(), problem="own-burgers")
-    run = made.tiny_train(problem, [dataset], out=tmp_path)[0]
+    run = made.tiny_train(problem, [dataset], store=tmp_path)[0]
     path = RunStore(tmp_path).path(run.key)
     loaded = load_run(path, problem=problem)
     made.assert_same_bits(loaded, run)
@@ -138,7 +140,7 @@ def test_a_problem_of_ones_own(made, tmp_path):
         load_run(path)
     with pytest.raises(InputError, match=r"the problem own-burgers, got burgers"):
         load_run(path, problem=BURGERS)
-    stored = made.tiny_train(problem, [dataset], out=tmp_path)[0]
+    stored = made.tiny_train(problem, [dataset], store=tmp_path)[0]
     made.assert_same_bits(stored, run)
 
 
@@ -190,7 +192,7 @@ def test_weights_are_plain_safetensors(trained, saved):
 def test_a_diverged_run_can_be_stored(made, tmp_path):
     values = made.tiny_dataset().values.copy()
     values[0] = 1e30
-    run = made.tiny_train(datasets=[replace(made.tiny_dataset(), values=values)], out=tmp_path)[0]
+    run = made.tiny_train(datasets=[replace(made.tiny_dataset(), values=values)], store=tmp_path)[0]
     loaded = load_run(RunStore(tmp_path).path(run.key))
     made.assert_same_bits(loaded, run)
     assert loaded.status.startswith("diverged at step 1")
@@ -719,7 +721,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from dataclasses import replace
-from twoaxis.training.storage import load_run, write_run
+from twoaxis.runs.run_file import load_run, write_run
 source, home, number, rounds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 run = load_run(source)
 run = replace(run, snapshots=run.snapshots[:number])

@@ -10,11 +10,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from pandas.testing import assert_frame_equal
 
 import twoaxis as ta
 from twoaxis.errors import DamageWarning, InputError
-from twoaxis.training import Network, RunStore, load_runs, train, train_specs
-from twoaxis.training.job import Job
+from twoaxis.runs import RunStore, engines, load_runs, table, train, train_specs
+from twoaxis.runs.engines import InProcess, Local
+from twoaxis.training import Network
+from twoaxis.training.batch import Batch
 from twoaxis.training.settings import run_key
 
 
@@ -32,13 +35,13 @@ def no_training(monkeypatch):
     def fail(*arguments):  # noqa: ARG001
         pytest.fail("trained again")
 
-    monkeypatch.setattr(Job, "train", fail)
+    monkeypatch.setattr(Batch, "train", fail)
 
 
 @pytest.fixture(scope="module")
 def stored(made, tmp_path_factory):
     directory = tmp_path_factory.mktemp("stored")
-    return directory, made.tiny_train(datasets=2, out=directory, snapshots=[5])
+    return directory, made.tiny_train(datasets=2, store=directory, snapshots=[5])
 
 
 # ------------------------------------------------------------------ what is stored
@@ -47,14 +50,14 @@ def stored(made, tmp_path_factory):
 def test_finished_runs_are_not_trained_again(made, stored, no_training):  # noqa: ARG001
     directory, runs = stored
     before = contents(directory)
-    again = made.tiny_train(datasets=2, out=directory, snapshots=[5])
+    again = made.tiny_train(datasets=2, store=directory, snapshots=[5])
     assert [run.key for run in again] == [run.key for run in runs]
     for run, other in zip(runs, again, strict=True):
         made.assert_same_bits(run, other)
     # Fewer snapshots than are there, another order, another backend: the same runs.
-    made.tiny_train(datasets=2, out=directory, batch=2)
+    made.tiny_train(datasets=2, store=directory, batch=2)
     reverse = [made.tiny_dataset("burgers", n) for n in (1, 0)]
-    again = made.tiny_train(datasets=reverse, out=directory)
+    again = made.tiny_train(datasets=reverse, store=directory)
     assert [run.key for run in again] == [run.key for run in runs][::-1]
     assert contents(directory) == before
 
@@ -72,16 +75,16 @@ def test_files_of_a_finished_training(stored):
 
 
 def test_only_what_is_missing_is_trained(made, monkeypatch, tmp_path):
-    made.tiny_train(datasets=[made.tiny_dataset("burgers", 1)], out=tmp_path)
+    made.tiny_train(datasets=[made.tiny_dataset("burgers", 1)], store=tmp_path)
     before = contents(tmp_path)
-    trained, original = [], Job.train
+    trained, original = [], Batch.train
 
     def watched(self, *arguments):
         trained.extend(spec.dataset.label for spec in self.specs)
         return original(self, *arguments)
 
-    monkeypatch.setattr(Job, "train", watched)
-    runs = made.tiny_train(datasets=3, out=tmp_path)
+    monkeypatch.setattr(Batch, "train", watched)
+    runs = made.tiny_train(datasets=3, store=tmp_path)
     assert trained == ["tiny0", "tiny2"]
     assert [run.dataset.label for run in runs] == ["tiny0", "tiny1", "tiny2"]
     after = contents(tmp_path)
@@ -89,30 +92,30 @@ def test_only_what_is_missing_is_trained(made, monkeypatch, tmp_path):
 
 
 def test_missing_snapshots_are_not_trained_without_being_told(made, tmp_path):
-    first = made.tiny_train(out=tmp_path)[0]
+    first = made.tiny_train(store=tmp_path)[0]
     before = contents(tmp_path)
     with pytest.raises(InputError, match="snapshots at the steps 3"):
-        made.tiny_train(out=tmp_path, snapshots=[3])
+        made.tiny_train(store=tmp_path, snapshots=[3])
     assert contents(tmp_path) == before
-    second = made.tiny_train(out=tmp_path, snapshots=[3], overwrite=True)[0]
+    second = made.tiny_train(store=tmp_path, snapshots=[3], overwrite=True)[0]
     assert second.key == first.key
     assert [s.step for s in RunStore(tmp_path).load(first.key).snapshots] == [3]
     assert_array_equal(second.final.layers[0][0], first.final.layers[0][0])
 
 
 def test_overwrite(made, tmp_path, monkeypatch):
-    first = made.tiny_train(out=tmp_path)[0]
+    first = made.tiny_train(store=tmp_path)[0]
     before = contents(tmp_path)
     for name in before:
         (tmp_path / name).write_bytes(b"spoiled")
-    count, original = [], Job.train
+    count, original = [], Batch.train
 
     def watched(self, *arguments):
         count.append(len(self.specs))
         return original(self, *arguments)
 
-    monkeypatch.setattr(Job, "train", watched)
-    again = made.tiny_train(out=tmp_path, overwrite=True)[0]
+    monkeypatch.setattr(Batch, "train", watched)
+    again = made.tiny_train(store=tmp_path, overwrite=True)[0]
     assert count == [1]
     made.assert_same_bits(again, first)
     assert contents(tmp_path) == before
@@ -120,17 +123,17 @@ def test_overwrite(made, tmp_path, monkeypatch):
 
 def test_other_runs_in_the_directory_are_left_alone(made, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    made.tiny_train(out=tmp_path, seeds=1)
+    made.tiny_train(store=tmp_path, seeds=1)
     before = contents(tmp_path)
     for options in (dict(seeds=2), dict(seeds=2, overwrite=True), dict(seeds=3, overwrite=True)):
-        made.tiny_train(out=tmp_path, **options)
+        made.tiny_train(store=tmp_path, **options)
     after = contents(tmp_path)
     assert {name: after[name] for name in before} == before
     assert len(load_runs(tmp_path)) == 3
 
 
 def test_what_a_killed_process_left_is_removed_when_it_is_old(made, tmp_path):
-    run = made.tiny_train(out=tmp_path)[0]
+    run = made.tiny_train(store=tmp_path)[0]
     shard = RunStore(tmp_path).path(run.key).parent
     places = [tmp_path, tmp_path / "checkpoints", shard]
     old = [place / ".twoaxis-old.safetensors" for place in places]
@@ -143,7 +146,7 @@ def test_what_a_killed_process_left_is_removed_when_it_is_old(made, tmp_path):
     then = time.time() - 7200
     for path in (*old, half):
         os.utime(path, (then, then))
-    made.tiny_train(out=tmp_path)
+    made.tiny_train(store=tmp_path)
     assert not any(path.exists() for path in (*old, half))
     assert all(path.exists() for path in new)  # perhaps another process is just writing it
 
@@ -161,13 +164,13 @@ def spoiled(path):
 
 @pytest.mark.parametrize("name", ["run.json", "arrays.safetensors"])
 def test_a_damaged_run_is_set_aside_and_made_again(made, tmp_path, name):
-    runs = made.tiny_train(datasets=2, out=tmp_path, workers=0, batch=1)
+    runs = made.tiny_train(datasets=2, store=tmp_path, batch=1)
     before = contents(tmp_path)
     bad, good = RunStore(tmp_path).path(runs[0].key), RunStore(tmp_path).path(runs[1].key)
     untouched = good.stat().st_mtime_ns
     damaged = spoiled(bad / name)
-    with pytest.warns(DamageWarning, match=f"{bad.name} is damaged and is made again") as told:
-        again = made.tiny_train(datasets=2, out=tmp_path, workers=0, batch=1)
+    with pytest.warns(DamageWarning, match=f"{bad.name} is damaged") as told:
+        again = made.tiny_train(datasets=2, store=tmp_path, batch=1)
     assert len(told) == 1
     for run, other in zip(runs, again, strict=True):
         made.assert_same_bits(run, other)
@@ -186,20 +189,20 @@ def test_a_damaged_run_is_set_aside_and_made_again(made, tmp_path, name):
 
 def test_damage_is_no_reason_to_use_less_than_was_asked_for(made, tmp_path):
     """Damaged a second time, the run is made a second time, and both copies are kept."""
-    first = made.tiny_train(out=tmp_path)[0]
+    first = made.tiny_train(store=tmp_path)[0]
     for number in (1, 2):
         spoiled(RunStore(tmp_path).path(first.key) / "arrays.safetensors")
         with pytest.warns(DamageWarning, match=f"{first.key}.{number}"):
-            made.assert_same_bits(made.tiny_train(out=tmp_path)[0], first)
+            made.assert_same_bits(made.tiny_train(store=tmp_path)[0], first)
     names = {path.name for path in (tmp_path / "damaged").iterdir()}
     assert names == {f"{first.key}.1", f"{first.key}.2"}
 
 
 def test_overwrite_does_not_ask_whether_there_was_damage(made, tmp_path):
-    first = made.tiny_train(out=tmp_path)[0]
+    first = made.tiny_train(store=tmp_path)[0]
     before = contents(tmp_path)
     spoiled(RunStore(tmp_path).path(first.key) / "arrays.safetensors")
-    made.tiny_train(out=tmp_path, overwrite=True)
+    made.tiny_train(store=tmp_path, overwrite=True)
     assert contents(tmp_path) == before
 
 
@@ -212,16 +215,16 @@ def test_a_file_in_the_place_of_a_directory_is_told_before_the_training(
     key = stored[1][0].key
     (tmp_path / key[-12:-10]).write_text("mine")
     with pytest.raises(InputError, match="directories of its own"):
-        made.tiny_train(out=tmp_path)
+        made.tiny_train(store=tmp_path)
     assert contents(tmp_path) == {key[-12:-10]: b"mine"}
 
 
 def test_two_trainings_of_the_same_runs_at_once(made, tmp_path):
     """Both have all runs, and one set of them is stored."""
-    alone = made.tiny_train(datasets=2, out=tmp_path / "alone")
+    alone = made.tiny_train(datasets=2, store=tmp_path / "alone")
     with ThreadPoolExecutor(2) as threads:
         calls = [
-            threads.submit(made.tiny_train, datasets=2, out=tmp_path / "both") for _ in range(2)
+            threads.submit(made.tiny_train, datasets=2, store=tmp_path / "both") for _ in range(2)
         ]
         found = [call.result() for call in calls]
     for runs in found:
@@ -231,7 +234,7 @@ def test_two_trainings_of_the_same_runs_at_once(made, tmp_path):
 
 
 def test_a_directory_is_made(made, tmp_path):
-    run = made.tiny_train(out=tmp_path / "new" / "inside")[0]
+    run = made.tiny_train(store=tmp_path / "new" / "inside")[0]
     assert RunStore(tmp_path / "new" / "inside").keys() == [run.key]
 
 
@@ -287,9 +290,9 @@ def test_a_key_is_a_file_name(made, label):
 
 def test_published_datasets_are_the_default(made, monkeypatch):
     asked = []
-    monkeypatch.setattr(Job, "train", lambda self, *given: asked.extend(self.specs) or stop())  # noqa: ARG005
+    monkeypatch.setattr(Batch, "train", lambda self, *given: asked.extend(self.specs) or stop())  # noqa: ARG005
     with pytest.raises(StopIteration):
-        train("burgers", **{**made.TINY, "steps": 2})
+        train("burgers", batch=4, **{**made.TINY, "steps": 2})
     assert [spec.dataset.label for spec in asked] == ["8", "9", "10", "11"]
     published = ta.published_dataset("burgers", 9)
     assert_array_equal(asked[1].dataset.values, published.values)
@@ -307,9 +310,9 @@ def captured(monkeypatch, *arguments, **options):
         jobs.append(self)
         stop()
 
-    monkeypatch.setattr(Job, "train", take)
+    monkeypatch.setattr(Batch, "train", take)
     with pytest.raises(StopIteration):
-        train(*arguments, progress=False, **options)
+        train(*arguments, progress=False, **{"batch": 100, **options})
     return jobs[0]
 
 
@@ -382,9 +385,92 @@ def test_progress_is_reported(made, monkeypatch):
         seen.append((title, total, show))
         yield lambda steps, note="": seen.append((steps, note))
 
-    monkeypatch.setattr(sys.modules["twoaxis.training.train"], "progress_bar", bar)
+    monkeypatch.setattr(sys.modules["twoaxis.runs.train"], "progress_bar", bar)
     made.tiny_train(datasets=2, progress=True)
-    assert ("Burgers, 2 runs", 24, True) in seen
-    notes = [entry for entry in seen if len(entry) == 2 and entry[1]]
-    assert sum(steps for steps, _ in notes) == 24
-    assert all(note.startswith("loss ") and ", nu " in note for _, note in notes)
+    (title, total, shown), *steps = seen
+    assert title.startswith("Burgers, 2 runs, ")
+    assert (total, shown) == (2 * 24, True)
+    assert sum(step for step, _ in steps) == total
+    notes = [note for step, note in steps if step]
+    assert all(note.startswith("loss ") and ", nu " in note for note in notes)
+
+
+def test_datasets_of_different_size_are_trained_one_by_one(made):
+    datasets = [made.tiny_dataset(), made.tiny_dataset("burgers", 1, 21)]
+    runs = made.tiny_train(datasets=datasets)
+    assert [len(run.dataset.values) for run in runs] == [20, 21]
+
+
+# ------------------------------------------------------------------ engines and failures
+
+
+def test_the_choice_of_an_engine(made, monkeypatch):
+    monkeypatch.setattr(engines, "cores", lambda: 4)
+    monkeypatch.setattr(engines, "find_gpu", lambda device: None)  # noqa: ARG005
+    small = made.tiny_settings()
+    large = made.tiny_settings(network=Network(64, 3), residual_points=2000, steps=5000)
+
+    def chosen(settings, runs, workers=None, batch=None):
+        return engines.choose_engine(settings, runs, "auto", workers, batch)
+
+    here = InProcess()
+    assert chosen(small, 8) == here
+    assert chosen(large, 8) == Local(4)
+    assert chosen(large, 3) == Local(3)
+    assert chosen(large, 1) == chosen(large, 8, batch=3) == chosen(large, 8, workers=1) == here
+    assert chosen(small, 8, workers=np.int64(2)) == chosen(small, 2, workers=7) == Local(2)
+    monkeypatch.setattr(engines, "find_gpu", lambda device: "a GPU")  # noqa: ARG005
+    assert chosen(large, 8) == here
+
+
+class FailsFor:
+    """A view rule that cannot be used for one of the runs."""
+
+    def __init__(self, label):
+        self.label = label
+
+    def describe(self):
+        return "as told"
+
+    def execute(self, tasks, work, report):
+        def failing(task, backend, tell):
+            if task.batch.specs[0].dataset.label == self.label:
+                raise OSError("no power\nhere")
+            return work(task, backend, tell)
+
+        return InProcess().execute(tasks, failing, report)
+
+
+def test_a_run_that_failed_is_a_row_and_can_be_saved(made, tmp_path):
+    runs = made.tiny_train(datasets=2, engine=FailsFor("tiny1"))
+    assert len(runs) == 2
+    assert runs[0].finished
+    assert runs.failures["status"].tolist() == ["OSError: no power here"]
+    assert runs.failures["nu"].isna().all()
+    assert runs.work["attempts"].tolist() == [1, 1]
+    assert repr(runs) == "<Runs: 2 of burgers; 1 finished, 1 failed>"
+    with pytest.raises(InputError, match="no power here"):
+        runs[1]
+    loaded = ta.load(runs.save(tmp_path / "runs.nc"))
+    assert_frame_equal(loaded.to_dataframe(), runs.to_dataframe())
+    assert_frame_equal(loaded.summary(), runs.summary())
+    with pytest.raises(InputError, match=r"load_runs"):
+        loaded[0]
+
+
+def test_when_every_run_fails_the_first_error_is_raised(made):
+    with pytest.raises(OSError, match="no power"):
+        made.tiny_train(engine=FailsFor("tiny0"))
+
+
+def test_runs_are_read_from_the_store_when_they_are_used(made, tmp_path, monkeypatch):
+    monkeypatch.setattr(table, "KEPT_RUNS", 1)
+    monkeypatch.setattr(sys.modules["twoaxis.runs.train"], "KEPT_RUNS", 1)
+    alone = made.tiny_train(datasets=3)
+    stored = made.tiny_train(datasets=3, store=RunStore(tmp_path, create=True))
+    for runs in (stored, load_runs(tmp_path)):
+        assert runs[2] is runs[2]
+        by_key = {run.key: run for run in runs}
+        for run in alone:
+            made.assert_same_bits(run, by_key[run.key])
+        assert [run.key for run in runs[1:]] == list(runs.keys[1:])

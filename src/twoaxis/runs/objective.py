@@ -4,7 +4,7 @@ r"""The loss that a run was trained on, as a function of one flat vector in floa
 
 with the view ``M`` that the run ended with: adaptive weights are frozen at those of the last
 evaluated loss. The vector holds the network, layer by layer, and then the coordinates of the
-parameters that were free. A second-order optimiser can go on from where training stopped.
+parameters that were free. A second-order optimizer can go on from where training stopped.
 
 How a method *shares* its gradients (projections, a warm-up) is a rule of its path, not a part of
 its loss, and is left out.
@@ -27,10 +27,10 @@ from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameters
 from twoaxis.problems import SteadyProblem
-from twoaxis.training.form import form_of, loss_and_slope
+from twoaxis.runs.run import Run, Snapshot
+from twoaxis.training.loop import boundary_sites, data_loss, residual_values
 from twoaxis.training.network import field_arrays
-from twoaxis.training.program import boundary_sites, data_loss, residual_values
-from twoaxis.training.run import Run, Snapshot
+from twoaxis.training.residual_loss import form_of, loss_and_slope
 
 FloatArray = NDArray[np.float64]
 Tree = Any
@@ -42,12 +42,12 @@ def run_objective(run: Run) -> RunObjective:
     Parameters
     ----------
     run : Run
-        Trained here or read from a file. A method of one's own is not needed: the view that the
-        run ended with says what its loss was.
+        Trained here or read from a file. The code of a user's own method is not needed: the view
+        that the run ended with defines its loss.
 
     Examples
     --------
-    >>> from twoaxis.training import train
+    >>> from twoaxis.runs import train
     >>> runs = train("burgers", datasets=8, steps=3, residual_points=50, progress=False)
     >>> objective = run_objective(runs[0])
     >>> value, gradient = objective.value_and_gradient(objective.start)
@@ -77,7 +77,7 @@ def run_objective(run: Run) -> RunObjective:
 class RunObjective:
     """The training loss of a run, its frozen weights held.
 
-    Made by `twoaxis.run_objective`.
+    Made by `twoaxis.objective`.
 
     Attributes
     ----------

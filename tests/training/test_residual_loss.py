@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from twoaxis import views
 from twoaxis.errors import InputError
+from twoaxis.runs.run import frozen_view
 from twoaxis.training import METHODS
-from twoaxis.training.form import form_of, loss_and_slope, stacked_forms
-from twoaxis.training.run import frozen_view
+from twoaxis.training.residual_loss import form_of, loss_and_slope, stacked_forms
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 N = 50

@@ -14,9 +14,10 @@ import pytest
 from together import at_once
 
 from twoaxis.errors import DamageWarning, InputError
-from twoaxis.training import DamagedRunError, RunStore, load_runs, storage
-from twoaxis.training.storage import ARRAYS, MANIFEST
-from twoaxis.training.store import set_aside
+from twoaxis.runs import DamagedRunError, RunStore, load_runs
+from twoaxis.runs import run_file as storage
+from twoaxis.runs.run_file import ARRAYS, MANIFEST
+from twoaxis.runs.store import set_aside
 
 
 @pytest.fixture
@@ -132,7 +133,7 @@ CALLS = {
     "load": lambda store, key: store.load(key),
     "found": lambda store, key: store.found(key),
     "set_aside": lambda store, key: store.set_aside(key, "why"),
-    "sweep": lambda store, key: store.sweep([key]),
+    "tidy": lambda store, key: store.tidy([key]),
 }
 
 
@@ -249,7 +250,7 @@ def looked_at(path):
 def test_a_damaged_run_is_set_aside_and_can_be_made_again(made, held, run, damage):
     damage(held, run.key)
     before = looked_at(held.path(run.key))
-    with pytest.warns(DamageWarning, match=f"{run.key} is damaged and is made again") as told:
+    with pytest.warns(DamageWarning, match=f"{run.key} is damaged") as told:
         assert held.found(run.key) is None
     assert len(told) == 1
     place = held.directory / "damaged" / f"{run.key}.1"
@@ -395,7 +396,7 @@ def test_a_read_only_store_can_be_read_and_listed(made, closed, run):
     made.assert_same_bits(store.load(run.key), run)
     made.assert_same_bits(store.found(run.key), run)
     made.assert_same_bits(load_runs(closed.directory)[0], run)
-    store.sweep([run.key])
+    store.tidy([run.key])
 
 
 def test_a_read_only_store_is_told_to_writers(closed, run):
@@ -455,7 +456,7 @@ def test_no_link_on_the_way_to_a_run_is_followed(held, run, elsewhere):
     os.utime(old, (0, 0))
     before = contents(elsewhere)
     assert held.keys() == []
-    held.sweep([run.key])
+    held.tidy([run.key])
     for call in (
         lambda: held.holds(run.key),
         lambda: held.load(run.key),
@@ -489,7 +490,7 @@ def test_other_directories_of_a_store_are_no_links_either(held, run, tmp_path, n
         os.utime(old, (0, 0))
     with pytest.raises(InputError, match="directories of its own"):
         held.checkpoints if name == "checkpoints" else held.set_aside(run.key, "why")
-    held.sweep([run.key])
+    held.tidy([run.key])
     assert old.exists() == there
     assert held.holds(run.key)
 
@@ -497,7 +498,7 @@ def test_other_directories_of_a_store_are_no_links_either(held, run, tmp_path, n
 # ------------------------------------------------------------------ what a killed process left
 
 
-def test_only_what_is_old_and_temporary_is_swept(held, run):
+def test_only_what_is_old_and_temporary_is_removed(held, run):
     shard = held.path(run.key).parent
     then = time.time() - 7200
     made, kept = [], []
@@ -513,7 +514,7 @@ def test_only_what_is_old_and_temporary_is_swept(held, run):
                     os.utime(path, (age, age))
                 (made if name == ".twoaxis-old" else kept).append(path)
     os.utime(held.path(run.key), (then, then))
-    held.sweep([run.key])
+    held.tidy([run.key])
     assert not any(path.exists() for path in made)
     assert all(path.exists() for path in kept)
     assert held.holds(run.key)
@@ -525,16 +526,16 @@ def test_a_temporary_link_is_removed_and_not_followed(held, run, tmp_path):
     link = held.path(run.key).parent / ".twoaxis-link"
     link.symlink_to(tmp_path / "mine")
     os.utime(link, (0, 0), follow_symlinks=False)
-    held.sweep([run.key])
+    held.tidy([run.key])
     assert not os.path.lexists(link)
     assert (tmp_path / "mine" / "file").read_text() == "mine"
 
 
-def test_sweeping_at_once(held, run):
+def test_tidying_at_once(held, run):
     for _ in range(20):
         for number in range(20):
             path = held.path(run.key).parent / f".twoaxis-{number}"
             path.mkdir()
             os.utime(path, (0, 0))
-        at_once(*[partial(held.sweep, [run.key])] * 3)
+        at_once(*[partial(held.tidy, [run.key])] * 3)
         assert list(held.path(run.key).parent.iterdir()) == [held.path(run.key)]

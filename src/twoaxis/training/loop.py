@@ -6,9 +6,7 @@ The program of a batch is a pure function of arrays,
 
 for one run, which a backend batches, spreads or exports as it likes. The state is a tree of
 arrays that holds all that changes: cut a training anywhere, store the state, go on, and the
-numbers are the same.
-
-The arrays that one run is trained on: sites, observations, conditions, the starting state.
+numbers are the same. `run_data` holds what stays the same: sites, observations, conditions.
 """
 
 from __future__ import annotations
@@ -25,8 +23,8 @@ from numpy.typing import NDArray
 
 from twoaxis.parameters import Parameter
 from twoaxis.problems import SteadyProblem
-from twoaxis.training.form import form_of, loss_and_slope
 from twoaxis.training.network import field_arrays, field_derivatives, field_value
+from twoaxis.training.residual_loss import form_of, loss_and_slope
 from twoaxis.training.rules import Moment
 from twoaxis.training.settings import RunSpec, Settings
 
@@ -104,14 +102,14 @@ def initial_state(settings: Settings, spec: RunSpec, data: Tree) -> Tree:
     factor = data["form"].get("factor", np.empty((0, 0)))
     weights = settings.method.recipe().weights.initial(settings.residual_points, len(factor))
     layers, coordinates, weights = in_precision(settings, (layers, coordinates, weights))
-    optimiser = optax.adam(settings.learning_rate)
+    optimizer = optax.adam(settings.learning_rate)
     zero = np.zeros((), settings.precision)
     state = {
         "layers": layers,
         "coordinates": coordinates,
         "weights": weights,
-        "layers_adam": optimiser.init(layers),
-        "coordinates_adam": optimiser.init(coordinates),
+        "layers_adam": optimizer.init(layers),
+        "coordinates_adam": optimizer.init(coordinates),
         "loss_data": zero,
         "loss_residual": zero,
         "diverged": np.asarray(NOT_DIVERGED, np.int32),
@@ -168,9 +166,9 @@ def _step(settings: Settings, state: Tree, data: Tree, number: jax.Array) -> Tre
     by_layers, by_coordinates = pull_back(settings.physics_weight * slope)
     loss_data, of_data = jax.value_and_grad(partial(data_loss, settings, data))(layers)
 
-    optimiser = optax.adam(settings.learning_rate)
+    optimizer = optax.adam(settings.learning_rate)
     gradient = recipe.gradient.combine(of_data, by_layers)
-    change, layers_adam = optimiser.update(gradient, state["layers_adam"])
+    change, layers_adam = optimizer.update(gradient, state["layers_adam"])
     moved = {
         "layers": optax.apply_updates(layers, change),
         "layers_adam": layers_adam,
@@ -179,7 +177,7 @@ def _step(settings: Settings, state: Tree, data: Tree, number: jax.Array) -> Tre
         "loss_residual": loss_residual,
         "diverged": state["diverged"],
     }
-    moved |= _moved_coordinates(settings, optimiser, state, by_coordinates * data["free"], number)
+    moved |= _moved_coordinates(settings, optimizer, state, by_coordinates * data["free"], number)
     # A positive parameter may neither overflow nor vanish: its inverse must be finite too.
     coordinates = moved["coordinates"]
     physical = [_physical(settings, q) for q in (coordinates, -coordinates)]
@@ -216,13 +214,13 @@ def data_loss(settings: Settings, data: Tree, layers: Tree) -> jax.Array:
 
 def _moved_coordinates(
     settings: Settings,
-    optimiser: optax.GradientTransformation,
+    optimizer: optax.GradientTransformation,
     state: Tree,
     gradient: jax.Array,
     number: jax.Array,
 ) -> dict[str, Tree]:
     """Move the parameters by an Adam of their own, which sleeps through the warm-up."""
-    change, adam = optimiser.update(gradient, state["coordinates_adam"])
+    change, adam = optimizer.update(gradient, state["coordinates_adam"])
     moved = {
         "coordinates": optax.apply_updates(state["coordinates"], change),
         "coordinates_adam": adam,

@@ -1,4 +1,10 @@
-"""A batch on its way: the loop over chunks of steps, with history, snapshots and checkpoints."""
+"""A batch of runs and how far it has come: chunks of steps, with history and snapshots.
+
+The chunks end at every row of the history and at every snapshot. Between two chunks the state can
+be written to a checkpoint: going on from there gives the same numbers, bit by bit on the same
+machine, because the state holds all that changes and the steps do not depend on where they are
+cut.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import numpy as np
-import pandas as pd
 
-from twoaxis.parameters import Parameters
 from twoaxis.training.backends import Backend
-from twoaxis.training.backends.in_process import stack
-from twoaxis.training.form import stacked_forms
-from twoaxis.training.program import (
-    NOT_DIVERGED,
-    in_precision,
-    initial_state,
-    residual_sites,
-    run_data,
-)
-from twoaxis.training.run import FINISHED, Run, Snapshot, frozen_view
+from twoaxis.training.backends.device import stack
+from twoaxis.training.loop import in_precision, initial_state, run_data
+from twoaxis.training.residual_loss import stacked_forms
 from twoaxis.training.settings import RunSpec, Settings, run_key
 
 Tree = Any
-# Rows of the history of a whole training.
+# Rows of the history of a complete training.
 RECORDS = 50
 
 # What a snapshot keeps of the state.
@@ -56,7 +52,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Job:
+class Batch:
     """Runs that are trained together.
 
     Parameters
@@ -71,10 +67,15 @@ class Job:
     specs: Sequence[RunSpec]
     snapshot_steps: tuple[int, ...] = ()
 
+    @property
+    def keys(self) -> list[str]:
+        """Keys of the runs, in order."""
+        return [run_key(self.settings, spec) for spec in self.specs]
+
     def data(self, report: Callable[[int], None] = lambda _: None) -> list[Tree]:
         """Return the data of every run, with equal shapes and in the training precision.
 
-        Eigenvectors of a view take a second a run: `report(1)` is called after each.
+        Eigenvectors of a view take a second per run: `report(1)` is called after each.
         """
         data = []
         for spec in self.specs:
@@ -142,66 +143,3 @@ class Job:
         if step in self.snapshot_steps:
             snapshots = {**snapshots, step: {name: state[name] for name in KEPT}}
         return Progress(step, state, [*progress.records, row], snapshots)
-
-    def results(self, progress: Progress) -> list[Run]:
-        """Return the runs of a finished training."""
-        return [self._run(progress, number) for number in range(len(self.specs))]
-
-    def _run(self, progress: Progress, number: int) -> Run:
-        settings, spec = self.settings, self.specs[number]
-        points = residual_sites(settings, spec)
-        failed = int(progress.state["diverged"][number])
-        ended = progress.step if failed == NOT_DIVERGED else failed
-        kept = {name: progress.state[name] for name in KEPT}
-        history = self._history(progress, number)
-        along = [
-            self._snapshot(step, tree, number, points)
-            for step, tree in sorted(progress.snapshots.items())
-            if step <= ended
-        ]
-        return Run(
-            key=run_key(settings, spec),
-            settings=settings,
-            spec=spec,
-            points=points,
-            final=self._snapshot(ended, kept, number, points),
-            history=history[history["step"] <= ended],
-            status=FINISHED if failed == NOT_DIVERGED else diverged_status(failed),
-            snapshots=tuple(along),
-        )
-
-    def _snapshot(self, step: int, tree: Tree, number: int, points: Any) -> Snapshot:
-        own = jax.tree.map(lambda leaf: np.array(leaf[number]), tree)
-        view = frozen_view(self.settings.method.recipe().view, own["weights"], points)
-        return Snapshot(step, own["layers"], self._physical(own["coordinates"], number), view)
-
-    def _physical(self, coordinates: Any, number: int) -> dict[str, float]:
-        """Return the parameters of a run; a fixed one as it was given, not rounded by a log."""
-        values = Parameters(self.settings.problem.parameters).named(
-            Parameters(self.settings.problem.parameters).physical(np.asarray(coordinates, float))
-        )
-        spec = self.specs[number]
-        return values | {name: float(spec.start[name]) for name in spec.fixed}
-
-    def _history(self, progress: Progress, number: int) -> pd.DataFrame:
-        rows = []
-        for record in progress.records:
-            data, residual = (float(record[f"loss_{n}"][number]) for n in ("data", "residual"))
-            rows.append(
-                {
-                    "step": record["step"],
-                    "loss": data + self.settings.physics_weight * residual,
-                    "loss_data": data,
-                    "loss_residual": residual,
-                    **self._physical(record["coordinates"][number], number),
-                }
-            )
-        return pd.DataFrame(rows)
-
-
-def diverged_status(step: int) -> str:
-    """Say that a run is no longer finite."""
-    return (
-        f"diverged at step {step + 1}: loss or weights were no longer finite; "
-        "this is the last finite state"
-    )

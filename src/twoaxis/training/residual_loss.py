@@ -1,4 +1,4 @@
-r"""A view as arrays for the training loop: the residual loss and its slope.
+r"""The residual term of the loss: a view as arrays for the training loop, its value and slope.
 
 .. math:: L(r) = \sum_k m_k\,(F\,(w \circ r))_k^2
 
@@ -46,7 +46,7 @@ def stacked_forms(forms: list[dict[str, FloatArray]]) -> list[dict[str, FloatArr
     if kinds == {"factor", "matrix"}:
         return [f if "matrix" in f else {"matrix": f["factor"].T @ f["factor"]} for f in forms]
     if len(kinds) > 1:
-        # Only a view of one's own that changes its kind with the points comes here.
+        # Only a user's own view that changes its kind with the points comes here.
         raise InputError(
             "a view that has the same shape in every run",
             f"shapes {', '.join(sorted(kinds))}",

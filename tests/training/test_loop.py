@@ -9,20 +9,21 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import twoaxis as ta
+from twoaxis.runs.task import trained_runs
 from twoaxis.training import METHODS
-from twoaxis.training.backends import choose_backend
-from twoaxis.training.job import Job, Progress
+from twoaxis.training.backends import JaxDevice, find_device
+from twoaxis.training.batch import Batch, Progress
+from twoaxis.training.loop import NOT_DIVERGED, build_advance, in_precision, initial_state
 from twoaxis.training.methods import Recipe
-from twoaxis.training.program import NOT_DIVERGED, build_advance, in_precision, initial_state
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 
 
-def stepped(job, *cuts, batch=None):
+def stepped(job, *cuts):
     """The states of a job after so many steps each, for every cut of the steps."""
     data = job.data()
     start, found = job.begin(data).state, []
-    backend = choose_backend(job.settings, len(job.specs), "cpu", batch=batch)
+    backend = JaxDevice(find_device("cpu"))
     with backend.session(job.settings, data) as session:
         for ends in cuts:
             state, done, states = start, 0, []
@@ -80,7 +81,7 @@ def test_attention_weights_are_those_of_the_last_evaluated_loss(made):
 def initial_frozen(run):
     """The field before the first step."""
     settings = run.settings
-    job = Job(settings, [run.spec])
+    job = Batch(settings, [run.spec])
     state = job.begin(job.data()).state
     layers = jax.tree.map(lambda leaf: leaf[0], state["layers"])
     start = replace(run.final, step=0, layers=layers, delivered=dict(run.spec.start))
@@ -93,7 +94,7 @@ def initial_frozen(run):
 def test_a_warmup_rests_the_parameter_exactly(made):
     settings = made.tiny_settings(method="adam", warmup=0.4, precision="float32")
     assert settings.warmup_steps == 4
-    job = Job(settings, [made.tiny_spec()])
+    job = Batch(settings, [made.tiny_spec()])
     start = job.begin(job.data()).state
     states = stepped(job, range(1, 11))
     for state in states[:4]:
@@ -116,7 +117,7 @@ def test_the_methods_own_warmup_is_the_default(trained):
 
 def test_fixed_parameters_stay_exactly(made):
     settings = made.tiny_settings("darcy", "adam", precision="float32")
-    job = Job(settings, [made.tiny_spec("darcy", fixed={"lambda_1": 0.3})])
+    job = Batch(settings, [made.tiny_spec("darcy", fixed={"lambda_1": 0.3})])
     start = job.begin(job.data()).state["coordinates"]
     for state in stepped(job, [1, 10]):
         assert_array_equal(state["coordinates"][:, 1], start[:, 1])
@@ -126,9 +127,9 @@ def test_fixed_parameters_stay_exactly(made):
 
 def test_two_linear_parameters(made):
     settings = made.tiny_settings("darcy", "adam", precision="float32")
-    job = Job(settings, [made.tiny_spec("darcy", start={"lambda_0": -0.5, "lambda_1": 0.4})])
+    job = Batch(settings, [made.tiny_spec("darcy", start={"lambda_0": -0.5, "lambda_1": 0.4})])
     (state,) = stepped(job, [10])
-    run = job.results(Progress(10, state, [{"step": 10, **state}]))[0]
+    run = trained_runs(job, Progress(10, state, [{"step": 10, **state}]))[0]
     assert list(run.delivered) == ["lambda_0", "lambda_1"]
     assert list(run.history)[-2:] == ["lambda_0", "lambda_1"]
     assert 0 < abs(run.delivered["lambda_0"] + 0.5) < 0.02
@@ -157,7 +158,7 @@ def test_starting_values(made):
 def test_precision_is_that_of_all_arrays(made):
     first = {}
     for precision in ("float32", "float64"):
-        job = Job(made.tiny_settings(precision=precision), [made.tiny_spec()])
+        job = Batch(made.tiny_settings(precision=precision), [made.tiny_spec()])
         (state,) = stepped(job, [2])
         floats = [a for a in jax.tree.leaves(state) if a.dtype.kind == "f"]
         assert {a.dtype.name for a in floats} == {precision}
@@ -181,7 +182,7 @@ def test_products_have_full_precision(made):
     """Reduced products, which some devices use by default, bias the parameter."""
     for method in ("rba", "gaussian", "selector"):
         settings = made.tiny_settings(method=method, precision="float32")
-        job = Job(settings, [made.tiny_spec()])
+        job = Batch(settings, [made.tiny_spec()])
         (data,) = job.data()
         state = initial_state(settings, job.specs[0], data)
         program = jax.make_jaxpr(build_advance(settings))(state, data, 0, 1)
@@ -205,8 +206,8 @@ def products(jaxpr):
 @pytest.mark.parametrize("method", ["rba", "selector", "patch"])
 def test_another_cut_of_the_steps_gives_the_same_bits(made, trained, method):
     specs = [run.spec for run in trained[method]]
-    job = Job(trained[method][0].settings, specs)
-    whole, pieces = stepped(job, [made.STEPS], [1, 2, 7, made.STEPS], batch=2)
+    job = Batch(trained[method][0].settings, specs)
+    whole, pieces = stepped(job, [made.STEPS], [1, 2, 7, made.STEPS])
     leaves_equal(whole[-1], pieces[-1])
 
 
@@ -247,7 +248,7 @@ def test_a_diverged_run_leaves_its_neighbours_alone(made):
     table = mixed.to_dataframe()
     assert list(table["status"]) == ["finished", bad.status, "finished"]
     assert np.isnan(table["loss_data"][1])
-    assert repr(mixed) == "<3 runs, 1 of them not finished>"
+    assert repr(mixed) == "<Runs: 3 of burgers; 2 finished, 1 diverged>"
 
 
 @dataclass(frozen=True)
@@ -301,9 +302,9 @@ def test_a_huge_learning_rate_ends_with_a_status(made):
 def test_a_diverged_run_stays_where_it_was(made):
     settings = made.tiny_settings(precision="float32")
     spec = made.tiny_spec()
-    job = Job(settings, [replace(spec, dataset=spoiled(spec.dataset))])
+    job = Batch(settings, [replace(spec, dataset=spoiled(spec.dataset))])
     first, later = stepped(job, [1, 10])
     leaves_equal(first, later)
     assert later["diverged"][0] == 0
-    healthy = stepped(Job(settings, [spec]), [10])[-1]
+    healthy = stepped(Batch(settings, [spec]), [10])[-1]
     assert healthy["diverged"][0] == NOT_DIVERGED

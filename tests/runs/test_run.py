@@ -12,9 +12,10 @@ import twoaxis as ta
 from twoaxis.errors import InputError
 from twoaxis.forward import get_solver
 from twoaxis.problems import PROBLEMS, FixedEnds, get_problem
-from twoaxis.training import METHODS, Runs
+from twoaxis.runs import Runs
+from twoaxis.training import METHODS
+from twoaxis.training.loop import initial_network
 from twoaxis.training.network import field_arrays, field_derivatives
-from twoaxis.training.program import initial_network
 
 EVERY_PROBLEM = pytest.mark.parametrize("problem", PROBLEMS)
 
@@ -230,7 +231,7 @@ def test_derivatives_cannot_be_changed_by_accident(trained):
 
 
 def test_runs_are_a_sequence(trained):
-    runs = Runs([run for pair in trained.values() for run in pair])
+    runs = Runs.of([run for pair in trained.values() for run in pair])
     assert len(runs) == 14
     assert isinstance(runs[2:5], Runs)
     assert [run.key for run in runs[2:5]] == [run.key for run in list(runs)[2:5]]
@@ -239,7 +240,7 @@ def test_runs_are_a_sequence(trained):
     with pytest.raises(IndexError):
         runs[14]
     assert len(runs[:0].to_dataframe()) == 0
-    assert repr(runs) == "<14 runs, 0 of them not finished>"
+    assert repr(runs) == "<Runs: 14 of burgers; 14 finished>"
     assert runs[0].key in repr(runs[0])
     assert "nu=" in repr(runs[0])
 
