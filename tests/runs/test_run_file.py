@@ -209,7 +209,7 @@ def refused(path, **options):
     assert error.expected
     assert error.got
     assert error.fix
-    assert str(error).startswith("wanted ")
+    assert str(error).startswith("expected ")
     return str(error)
 
 
