@@ -25,9 +25,20 @@ matplotlib.use("Agg")
 ROOT = Path(__file__).parent
 
 # Libraries beyond the core, by the module that is imported.
-LIBRARIES = (
-    "jax optax safetensors torch deepxde pina jinns equinox flax distributed playwright sybil"
-).split()
+LIBRARIES = [
+    "jax",
+    "optax",
+    "safetensors",
+    "torch",
+    "deepxde",
+    "pina",
+    "jinns",
+    "equinox",
+    "flax",
+    "distributed",
+    "playwright",
+    "sybil",
+]
 # What needs them as a whole. Tests of the core that need one for a single case import it there,
 # with pytest.importorskip.
 NEEDS = {
@@ -42,8 +53,19 @@ NEEDS = {
     "tests/studies": ("jax",),
     "tests/training": ("jax",),
 }
-# Pages that train networks at length.
-LONG_PAGES: tuple[str, ...] = ()
+# Pages whose snippets train or simulate at length what quicker tests cover.
+LONG_PAGES = (
+    "docs/concepts/delivery.md",
+    "docs/howto/add-a-method.md",
+    "docs/howto/add-a-problem.md",
+    "docs/howto/confidence-set.md",
+    "docs/howto/improve-observations.md",
+    "docs/howto/inspect-delivery.md",
+    "docs/howto/keep-runs.md",
+    "docs/howto/train-many.md",
+    "docs/reproduction.md",
+    "docs/results.md",
+)
 # Files are handed out whole, in this order: a slow one that came last would leave cores idle.
 FIRST = ("tests/studies", "tests/runs", "tests/training", "tests/cli", "README.md", "docs")
 

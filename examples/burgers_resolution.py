@@ -1,8 +1,8 @@
 """How well can 200 noisy observations of Burgers' equation resolve the viscosity?
 
 The built-in benchmark: four layouts of observation sites, 200 noise replicas each, refitted
-with the very solver that made the data. What remains is the share of the error that no
-training method can be blamed for.
+with the solver that simulated the data. The remaining error comes from the observations: no
+training method can avoid it.
 """
 
 import twoaxis as ta
@@ -24,13 +24,11 @@ print("  " + found.excluded_parameters[excluded[0]])
 
 # The dataset that the study itself trained on is one draw from this distribution.
 draw = ta.published_dataset("burgers", 9)
-real = ta.resolve(
-    "burgers", layouts=[9], data={9: draw.values}, replicas=200, progress=False
-)
+real = ta.resolve("burgers", layouts=[9], data={9: draw.values}, replicas=200, progress=False)
 one = real.data.sel(parameter="nu", layout="9")
 closer = float((real.error_percent.sel(layout="9") < one["data_deviation_percent"]).mean())
-print(f"\nThe study's dataset 9 comes back as nu = {float(one['data_estimate']):.5f},")
-print(f"with a 95% set from {float(one['data_set_lower']):.5f}", end="")
+print(f"\nThe matched estimate of the study's dataset 9 is nu = {float(one['data_estimate']):.5f},")
+print(f"with a 95% profile interval from {float(one['data_set_lower']):.5f}", end="")
 print(f" to {float(one['data_set_upper']):.5f};")
 print(f"its error is {float(one['data_deviation_percent']):.2f}%,", end=" ")
-print(f"and {100 * closer:.0f}% of fresh noise draws come closer.")
+print(f"and {100 * closer:.0f}% of new noise draws have a smaller error.")

@@ -1,9 +1,9 @@
-"""The field fits and the parameters do not: one failure, its cause, its cure.
+"""The field fits and the parameters do not: one failure, its cause and its remedy.
 
 A damped oscillator, u'' + mu u' + k u = 0, is observed 60 times, and an inverse PINN looks for mu
-and k. The audit says what went wrong; the step that it suggests is taken, and the parameters are
-measured again. A full run, as in docs/case-study.md, takes --steps 20000 --seeds 0 1 2. With the
-few steps that are made by default the program runs, and its numbers mean nothing.
+and k. The audit finds the cause; the step that it recommends is taken, and the parameters are
+estimated again. A full run, as in docs/case-study.md, takes --steps 20000 --seeds 0 1 2. The
+default of few steps shows that the program runs; its numbers are not meaningful.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import torch
 
 import twoaxis as ta
 
-torch.set_num_threads(1)  # plenty for a network of this size
+torch.set_num_threads(1)  # enough for a network of this size
 options = argparse.ArgumentParser()
 options.add_argument("--steps", type=int, default=100)
 options.add_argument("--seeds", type=int, nargs="+", default=[0])
@@ -42,7 +42,7 @@ points = torch.linspace(0, 1, 200, dtype=torch.float64)[:, None]
 
 
 def train(seed, logarithmic):
-    """Adam on the network and both unknowns; these as they are, or as their logarithms."""
+    """Adam on the network and both unknowns, stored as such or as logarithms."""
     torch.manual_seed(seed)
     net = torch.nn.Sequential(
         torch.nn.Linear(1, 32), torch.nn.Tanh(), torch.nn.Linear(32, 32), torch.nn.Tanh(),
@@ -72,7 +72,7 @@ for seed in options.seeds:
         parameters = {
             n: ta.Parameter(truth=TRUTH[n], delivered=found[n], bounds=BOUNDS[n]) for n in TRUTH
         }
-        frozen = ta.from_torch(net, oscillator, points, parameters)
+        frozen = ta.from_torch(net, oscillator, parameters, points=points)
         audit = ta.audit(frozen, resolution=resolution, data=readings, tolerance=tolerance)
         true, prefers = position(frozen.points[:, 0], **TRUTH), audit.scan.minimum
         error = 100 * np.linalg.norm(frozen.field - true) / np.linalg.norm(true)
@@ -82,4 +82,4 @@ for seed in options.seeds:
             f"{audit.route}" + (f"\n\n{audit}\n" if seed == options.seeds[0] else "")
         )
 if options.steps < 10_000:
-    print(f"\nAfter {options.steps} steps these numbers mean nothing: use --steps 20000.")
+    print(f"\nAfter {options.steps} steps these numbers are not meaningful: use --steps 20000.")

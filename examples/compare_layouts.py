@@ -1,7 +1,7 @@
-"""Which sensor layout resolves the diffusivity of a bar, and what does another sensor buy?
+"""Which sensor layout resolves the diffusivity of a bar, and how much does a sensor add?
 
-A bar of length one is heated in the middle and cools at its ends. Where the thermometers sit
-matters more than how many there are.
+A bar of length one is heated in the middle and cools at its ends. The positions of the
+thermometers matter more than their number.
 """
 
 import numpy as np
@@ -43,7 +43,7 @@ found = ta.resolve(
 
 table = found.summary().drop(index="all layouts")
 table.insert(0, "readings", found.data["observations"].values)
-print("error of the diffusivity, in percent, best layout first\n")
+print("error of the diffusivity in %, best layout first\n")
 columns = ["readings", "mean", "ci_low", "ci_high", "p90", "fisher", "coverage", "on_bound"]
 print(table.sort_values("mean")[columns].round(2).to_string())
 

@@ -1,11 +1,11 @@
-"""A confidence set for what a biased JAX PINN delivers, without knowing the truth.
+"""A confidence set for the parameter that a biased JAX PINN delivers, without the truth.
 
 A population grows as u' = r u (1 - u). A small network and r are fitted together to noisy counts
 and to the equation, by Levenberg and Marquardt's method in JAX. A penalty on the weights keeps the
 network smooth, too smooth for a steep rise, so that r comes out too small, and the more so the
-faster the growth. Nobody tells the library that. The trained network is audited; then the whole
-training is repeated on data simulated at several candidates, and those are kept at which the
-delivered value is ordinary.
+faster the growth. The library does not know that. The trained network is audited; then the
+training is repeated on data simulated at several candidates, and the set keeps the candidates
+whose distribution of delivered values contains the one at hand.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def residual(layers, points, r):
 
 
 def parts(state, values):
-    """Everything whose squares the training adds up: data, equation and penalty."""
+    """The residuals of the least-squares training: data, equation and penalty."""
     layers, r = state[:-1], jnp.exp(state[-1])
     misfit = jax.vmap(network, (None, 0))(layers, jnp.asarray(times)) - values
     equation = residual(layers, points, r)
@@ -71,7 +71,7 @@ def train(seed, values, steps=40):
     return jax.lax.scan(one, (state, 1e-2), length=steps)[0][0]
 
 
-# All datasets of a call are trained side by side.
+# All datasets of a call are trained in one batch.
 train_all = jax.jit(jax.vmap(train))
 
 
@@ -80,17 +80,17 @@ def pipeline(values, seeds):
     return np.exp(train_all(jnp.asarray(seeds), jnp.asarray(values))[:, -1])
 
 
-# The PINN that is in question, and its audit: its own field has no objection to what it delivered.
+# The PINN and its audit: its frozen field agrees with the value that it delivered.
 readings = population(truth) + noise * np.random.default_rng(0).standard_normal(times.size)
 state = train(0, jnp.asarray(readings))
 known = {"r": replace(rate, delivered=float(np.exp(state[-1])))}
-frozen = ta.from_jax(state[:-1], residual, points, known)
+frozen = ta.from_jax(state[:-1], residual, known, points=points)
 resolution = ta.resolve(population, known, noise, replicas=100, progress=False)
 tolerance = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
 audit = ta.audit(frozen, resolution=resolution, data=readings, tolerance=tolerance)
 
 found = ta.confidence_set(
-    pipeline, population, known, noise,  # for what was delivered; or for data, noise, readings
+    pipeline, population, known, noise,  # for the delivered value; for data: noise, readings
     candidates=11, replicas=59, seed=1, vectorized=True, progress=False,
 )  # fmt: skip
 print(found, "\n")
@@ -102,7 +102,7 @@ print(f"The truth, r = {truth}, is {'in' if found.contains(truth) else 'not in'}
 print(f"Error of the delivered value {found.estimate / truth - 1:+.1%}, ", end="")
 print(f"of the corrected one {found.corrected / truth - 1:+.1%}.")
 
-# The same calibration serves any other dataset of this layout and noise. How often is it right?
+# The same calibration is valid for other datasets of this layout and noise. Its coverage:
 generator = np.random.default_rng(8)
 truths = np.exp(generator.uniform(np.log(0.7), np.log(2.4), 100))
 rows = np.stack([population(r) for r in truths])
@@ -111,6 +111,6 @@ delivered = pipeline(rows, np.arange(100))
 sets = [found.calibration.confidence_set(estimate=float(r)) for r in delivered]
 held = sum(one.contains(r) for one, r in zip(sets, truths, strict=True))
 corrected = np.array([one.corrected or np.nan for one in sets])
-print(f"\n100 new datasets at other truths: {held} sets hold theirs.")
+print(f"\n100 new datasets at other truths: {held} sets contain the truth.")
 print(f"Mean error: delivered {np.mean(np.abs(delivered / truths - 1)):.1%}, ", end="")
 print(f"corrected {np.nanmean(np.abs(corrected / truths - 1)):.1%}.")

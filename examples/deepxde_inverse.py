@@ -1,7 +1,7 @@
 """Are the coefficients that DeepXDE found right? A tracer in a stream, trained and audited.
 
-A cloud of tracer drifts and spreads, u_t + v u_x = D u_xx. Sixty noisy readings are all that is
-known of it. The dispersion D is stored as its logarithm, so that it stays positive.
+A cloud of tracer drifts and spreads, u_t + v u_x = D u_xx. There are sixty
+noisy readings of it. The dispersion D is stored as its logarithm, so that it stays positive.
 """
 
 import argparse
@@ -20,7 +20,7 @@ options.add_argument("--steps", type=int, default=400, help="training steps (200
 options.add_argument("--page", default="deepxde_inverse.html")
 chosen = options.parse_args()
 dde.config.set_random_seed(0)
-torch.set_num_threads(1)  # plenty for a network of this size
+torch.set_num_threads(1)  # enough for a network of this size
 
 truth, noise = {"v": 0.5, "D": 0.05}, 0.02
 generator = np.random.default_rng(0)
@@ -60,7 +60,7 @@ about = {
     "D": ta.Parameter(truth=truth["D"], bounds=(0.002, 1.0)),
 }
 frozen = ta.from_deepxde(
-    model, about, unknowns={"v": v, "D": logarithm}, transform={"D": torch.exp}, precision="float64"
+    model, about, unknowns={"v": v, "D": logarithm}, transform={"D": torch.exp}
 )
 resolution = ta.resolve(simulate, about, noise, replicas=40, progress=False)
 tolerance = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)

@@ -1,4 +1,4 @@
-"""Where does a wrong preference come from? A lamp that the equation does not know about.
+"""Where does a wrong preference come from? A lamp that is missing in the equation.
 
 Heat in a bar, u_t = kappa u_xx, is the model; but a lamp warms the bar around x = 0.7. A network is
 fitted to noisy readings, and the field is good. Which kappa does it prefer, and because of which
@@ -15,18 +15,18 @@ import torch
 import twoaxis as ta
 
 options = argparse.ArgumentParser()
-options.add_argument("--plot", help="write the picture to this file, such as map.png")
+options.add_argument("--plot", help="write the figure to this file, such as map.png")
 chosen = options.parse_args()
 torch.manual_seed(0)
 torch.set_default_dtype(torch.float64)
-torch.set_num_threads(1)  # plenty for a network of this size
+torch.set_num_threads(1)  # enough for a network of this size
 
 
 def temperature(xt, kappa=0.05):
     x, t = xt.T
     fast = np.exp(-9 * np.pi**2 * kappa * t) * np.sin(3 * np.pi * x)
     bar = np.exp(-(np.pi**2) * kappa * t) * np.sin(np.pi * x) + 0.5 * fast
-    lamp = 0.15 * np.exp(-(((x - 0.7) / 0.07) ** 2)) * t  # warms up while time goes on
+    lamp = 0.15 * np.exp(-(((x - 0.7) / 0.07) ** 2)) * t  # warms up with time
     return bar + lamp
 
 
@@ -62,7 +62,7 @@ print(f"root mean square misfit to the readings: {float(misfit().detach().sqrt()
 
 points = generator.random((1500, 2))
 known = {"kappa": ta.Parameter(truth=0.05, bounds=(0.005, 0.5))}
-frozen = ta.from_torch(net, heat, points, known)
+frozen = ta.from_torch(net, heat, known, points=points)
 
 # Five parts of the bar, whatever the time; cells of space and time are regions=5.
 part = np.minimum((5 * points[:, 0]).astype(int), 4)
@@ -70,7 +70,7 @@ labels = np.array([f"x {k / 5:.1f} to {(k + 1) / 5:.1f}" for k in range(5)])[par
 found = ta.evidence_map(frozen, regions=labels)
 print(found, "\n")
 
-# Leaving a region out is giving it no weight: the score says the same.
+# To leave a region out is to give it the weight 0: the score has the same value.
 first = found.leading().name
 weights = (labels != first).astype(float)
 again = ta.score(frozen, view=ta.views.Weighted(loss_weights=weights))

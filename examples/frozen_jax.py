@@ -2,7 +2,7 @@
 
 A substance diffuses and is consumed, u_t = 0.02 u_xx - u / (K + u). The unknown K is the
 concentration at which the reaction runs at half its speed, and the residual is not affine in
-it: the score is a local reading, and the frozen scan says how far it can be trusted.
+it: the score is local, and the frozen scan shows where that approximation is valid.
 """
 
 from itertools import pairwise
@@ -23,7 +23,7 @@ x, t = np.linspace(0, 1, 101), np.linspace(0, 1, 51)
 
 
 def rate(_, u):
-    """Centred differences in space, no flux through the ends."""
+    """Central differences in space, no flux through the ends."""
     around = np.pad(u, 1, mode="reflect")
     return diffusion * np.diff(around, 2) / (x[1] - x[0]) ** 2 - u / (truth + u)
 
@@ -75,5 +75,5 @@ frozen = ta.FrozenResidual(
 )
 print(ta.score(frozen, fresh=10), "\n")
 print(ta.frozen_scan(frozen), "\n")
-print("The same by centred differences, for three steps and two grids:")
+print("The same by central differences, for three steps and two grids:")
 print(ta.step_robustness(frozen).round(6).to_string())

@@ -1,8 +1,8 @@
-"""Which viscosity does a frozen Burgers field prefer, and which part of it does the pushing?
+"""Which viscosity does a frozen Burgers field prefer, and which part of it causes that?
 
-The field is the benchmark's true one with its steep layer made a quarter too wide, as a smooth
-network would. Its relative error is two percent. Its residual, read as a function of the
-viscosity with the field held, is smallest almost a fifth above the truth.
+The field is the true one of the benchmark with its steep layer made a quarter too wide, as a
+smooth network would have it. Its relative error is 2%. Its residual, as a function of the
+viscosity with the field held, is smallest almost 20% above the truth.
 """
 
 import numpy as np
@@ -13,13 +13,13 @@ from twoaxis.forward import get_solver
 
 solver = get_solver("burgers")
 true_field = RectBivariateSpline(solver.t, solver.x, solver.true_field(), kx=5, ky=5)
-# Near x = 0 the field is read 20 percent closer to the middle: the layer is 1 / 0.8 as wide.
+# Near x = 0 the field is evaluated 20% closer to the middle: the layer is 1 / 0.8 as wide.
 squeezed = solver.x * (1 - 0.2 * np.exp(-((solver.x / 0.1) ** 2)))
 wide_field = RectBivariateSpline(solver.t, solver.x, true_field(solver.t, squeezed), kx=5, ky=5)
 
 
 def frozen(field, points):
-    """Freeze a field: from here on the residual is a function of the viscosity alone."""
+    """Freeze a field: the residual is then a function of the viscosity alone."""
 
     def residual_at(points, nu):
         x, t = points.T
@@ -50,9 +50,9 @@ for name, field in (("true", true), ("too wide", wide)):
         f"{score.fresh_displacement['nu']:+17.3f} {score.alignment:+14.2f} "
         f"{scan.minimum['nu']:13.5f}"
     )
-print("The solver's own grid leaves the true field a preference of a few percent, too.\n")
+print("On the solver's grid the true field has a preference of a few percent, too.\n")
 
-# Modes of the Gaussian view, coarse to fine: what sees the viscosity, and what pushes it?
+# Modes of the Gaussian view, coarse to fine: their strength and their signed contributions.
 spectrum = ta.spectrum(wide, view=ta.views.Gaussian())
 print("modes       strength   signed score   pointwise strength")
 for band in ((1, 64), (65, 256), (257, 1000)):
@@ -63,13 +63,13 @@ for band in ((1, 64), (65, 256), (257, 1000)):
     )
 print(f"{100 * spectrum.cancellation:.1f}% of the signed contributions cancel\n")
 
-# Which part of the domain? A contribution to B pushes the viscosity the other way: D = -B / H.
+# Which part of the domain? Contributions to D = -B / H have the opposite sign of those to B.
 pointwise = ta.spectrum(wide)
-push = -pointwise.point_contributions / pointwise.H
-order = np.argsort(-np.abs(push))
-carried = np.cumsum(np.abs(push[order])) / np.abs(push).sum()
-few = order[: int(np.searchsorted(carried, 0.9)) + 1]
-print(f"{len(few)} of {len(points)} points make nine tenths of the push, all of them within")
+parts = -pointwise.point_contributions / pointwise.H
+order = np.argsort(-np.abs(parts))
+share = np.cumsum(np.abs(parts[order])) / np.abs(parts).sum()
+few = order[: int(np.searchsorted(share, 0.9)) + 1]
+print(f"{len(few)} of {len(points)} points contribute 90% of the displacement, all of them within")
 print(f"|x| < {np.abs(points[few, 0]).max():.3f} and after t = {points[few, 1].min():.2f}\n")
 
 terms = ta.delivery(wide.parameters, ta.frozen_scan(wide).minimum)

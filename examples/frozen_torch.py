@@ -10,8 +10,8 @@ import torch
 import twoaxis as ta
 
 torch.manual_seed(0)
-torch.set_default_dtype(torch.float64)  # in float32 an affine residual is not recognised
-torch.set_num_threads(1)  # plenty for a network of this size
+torch.set_default_dtype(torch.float64)  # in float32 an affine residual is not recognized
+torch.set_num_threads(1)  # enough for a network of this size
 kappa, loss = 0.05, 0.4
 
 

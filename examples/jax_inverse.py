@@ -1,7 +1,7 @@
 """Is the damping that a JAX network found right? A pendulum, trained with equinox and audited.
 
-A pendulum swings and loses its energy, angle'' + damping * angle' + sin(angle) = 0. Forty noisy
-readings of the angle are all that is known of it.
+A pendulum swings and loses its energy, angle'' + damping * angle' + sin(angle) = 0. There are forty
+noisy readings of the angle.
 """
 
 import argparse
@@ -56,12 +56,12 @@ def loss(trained):
 
 @eqx.filter_jit
 def update(trained, state):
-    change, state = optimiser.update(eqx.filter_grad(loss)(trained), state)
+    change, state = optimizer.update(eqx.filter_grad(loss)(trained), state)
     return eqx.apply_updates(trained, change), state
 
 
-optimiser, trained = optax.adam(3e-3), (network, jnp.array(0.0))
-state = optimiser.init(eqx.filter(trained, eqx.is_array))
+optimizer, trained = optax.adam(3e-3), (network, jnp.array(0.0))
+state = optimizer.init(eqx.filter(trained, eqx.is_array))
 for _ in range(steps):
     trained, state = update(trained, state)
 model, delivered = trained[0], float(jnp.exp(trained[1]))
@@ -69,10 +69,14 @@ model, delivered = trained[0], float(jnp.exp(trained[1]))
 # The audit: what could the readings resolve, and what does the trained field prefer?
 known = {"damping": ta.Parameter(truth=truth, delivered=delivered, bounds=(0.02, 3.0))}
 frozen = ta.from_jax(
-    model, residual, points, known, field=lambda m, t: jax.vmap(angle, (None, 0))(m, t[:, 0])
+    model,
+    residual,
+    known,
+    points=points,
+    field=lambda m, t: jax.vmap(angle, (None, 0))(m, t[:, 0]),
 )
-axis_1 = ta.resolve(forward=simulate, parameters=known, noise=noise, seed=0)
+resolution = ta.resolve(simulate, known, noise, seed=0)
 tolerance = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
-audit = ta.audit(frozen, resolution=axis_1, data=readings, tolerance=tolerance)
+audit = ta.audit(frozen, resolution=resolution, data=readings, tolerance=tolerance)
 print(audit)
 audit.to_html("jax_inverse.html")

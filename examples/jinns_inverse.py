@@ -1,7 +1,7 @@
 """Are the rates that jinns found right? Predator and prey, trained with jinns and audited.
 
 Prey grow and are eaten, u' = a u - b u v; predators grow on them and die, v' = c u v - v. Both
-are counted thirty times, with errors. Three unknowns at once: growth a, hunting b, feeding c.
+are counted thirty times, with errors. Three unknowns: growth a, hunting b and feeding c.
 """
 
 import argparse
@@ -19,7 +19,9 @@ from scipy.integrate import odeint
 import twoaxis as ta
 
 options = argparse.ArgumentParser()
-options.add_argument("--steps", type=int, default=3000)  # 50000 make a full run
+options.add_argument(
+    "--steps", type=int, default=3000, help="training steps (50000 for a full run)"
+)
 steps = options.parse_args().steps
 warnings.filterwarnings("ignore", "Initial condition wasn't provided")  # the counts begin at zero
 
@@ -68,9 +70,9 @@ trained, _, _, data, loss, *_ = jinns.solve(
 
 # The audit: what could the counts resolve, and what does the trained field prefer?
 known = {n: ta.Parameter(truth=v, bounds=(v / 10, 10 * v)) for n, v in truth.items()}
-axis_1 = ta.resolve(forward=simulate, parameters=known, noise=noise, replicas=40, seed=0)
+resolution = ta.resolve(simulate, known, noise, replicas=40, seed=0)
 tolerance = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
-frozen = ta.from_jinns(loss, trained, data, known)
-audit = ta.audit(frozen, resolution=axis_1, data=counts, tolerance=tolerance)
+frozen = ta.from_jinns(loss, trained, known, points=data)
+audit = ta.audit(frozen, resolution=resolution, data=counts, tolerance=tolerance)
 print(audit)
 audit.to_html("jinns_inverse.html")

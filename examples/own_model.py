@@ -1,8 +1,8 @@
 """Two parameters of a damped oscillation, observed with correlated noise.
 
-The position is x(t) = exp(-zeta w t) cos(w sqrt(1 - zeta^2) t). Neighbouring readings share
-part of their noise: its covariance falls off as rho^|i - j|, as in a first-order
-autoregression. Repeated-noise errors are set beside what Fisher information predicts.
+The position is x(t) = exp(-zeta w t) cos(w sqrt(1 - zeta^2) t). The noise of neighboring
+readings is correlated: its covariance decreases as rho^|i - j|, as in a first-order
+autoregression. Errors over repeated noise are compared with the Fisher prediction.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ t = np.linspace(0, 12, 120)
 
 
 def position(zeta, w):
-    """Return one row of positions for each pair of parameters."""
+    """Return one row of positions per pair of parameters."""
     zeta, w = zeta[:, None], w[:, None]
     return np.exp(-zeta * w * t) * np.cos(w * np.sqrt(1 - zeta**2) * t)
 
@@ -53,5 +53,5 @@ for name in parameters:
 
 together = 100 * float(correlated.data["jointly_covered"].mean())
 between = float(correlated.data["correlation"].sel(parameter="zeta", other_parameter="w").item())
-print(f"\nBoth truths at once lie in the joint 95% set of {together:.1f}% of the replicas.")
+print(f"\nThe joint 95% set contains both true values in {together:.1f}% of the replicas.")
 print(f"Predicted correlation of the two estimates (log coordinates): {between:+.3f}.")

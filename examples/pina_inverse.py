@@ -18,7 +18,7 @@ from pina.weighting import ScalarWeighting
 import twoaxis as ta
 
 options = argparse.ArgumentParser()
-options.add_argument("--steps", type=int, default=400)  # 20000 make a full run
+options.add_argument("--steps", type=int, default=400, help="training steps (20000 for a full run)")
 steps = options.parse_args().steps
 torch.manual_seed(0)
 torch.set_num_threads(1)
@@ -65,14 +65,14 @@ solver = PhysicsInformedSingleModelSolver(
     optimizer=TorchOptimizer(torch.optim.Adam, lr=5e-3),
     weighting=ScalarWeighting({"readings": 10.0}),
 )
-said = ("enable_progress_bar", "enable_model_summary", "enable_checkpointing", "logger")
-Trainer(solver, max_epochs=steps, accelerator="cpu", **dict.fromkeys(said, False)).train()
+off = ("enable_progress_bar", "enable_model_summary", "enable_checkpointing", "logger")
+Trainer(solver, max_epochs=steps, accelerator="cpu", **dict.fromkeys(off, False)).train()
 
 # The audit: what could the readings resolve, and what does the trained field prefer?
 known = {"k": ta.Parameter(truth=truth, bounds=(0.005, 0.5))}
-axis_1 = ta.resolve(forward=simulate, parameters=known, noise=noise, seed=0)
+resolution = ta.resolve(simulate, known, noise, seed=0)
 tolerance = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
 frozen = ta.from_pina(solver, known)
-audit = ta.audit(frozen, resolution=axis_1, data=readings, tolerance=tolerance)
+audit = ta.audit(frozen, resolution=resolution, data=readings, tolerance=tolerance)
 print(audit)
 audit.to_html("pina_inverse.html")

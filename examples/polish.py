@@ -1,9 +1,9 @@
-"""Was it the optimisation? An inverse PINN in PyTorch that was stopped too early, and finished.
+"""Was it the optimization? An inverse PINN in PyTorch that was stopped too early.
 
 Heat in a bar, u_t = kappa u_xx, is observed 100 times with noise. A network and kappa are trained
-together for a few hundred steps of Adam, which is far from enough. Then the delivery is polished:
-first kappa alone with the field held, then network and kappa together by L-BFGS, on the same loss.
-The model that was trained is not changed.
+together for a few hundred steps of Adam, far too few. Then the result is polished: first kappa
+alone with the field held, then network and kappa together by L-BFGS, on the same loss. The
+trained model itself is not changed.
 """
 
 import argparse
@@ -18,7 +18,7 @@ options.add_argument("--steps", type=int, default=300)
 options.add_argument("--iterations", type=int, default=300)
 chosen = options.parse_args()
 torch.manual_seed(0)
-torch.set_num_threads(1)  # plenty for a network of this size
+torch.set_num_threads(1)  # enough for a network of this size
 
 
 def temperature(xt, kappa):
@@ -63,9 +63,9 @@ for _ in range(chosen.steps):
     loss(net, log_kappa.exp()).backward()
     optimizer.step()
 delivered = float(log_kappa.detach().exp())
-print(f"after {chosen.steps} steps: kappa = {delivered:.4f}, and 0.05 is true\n")
+print(f"after {chosen.steps} steps: kappa = {delivered:.4f} (truth: 0.05)\n")
 
 known = {"kappa": ta.Parameter(truth=0.05, delivered=delivered, bounds=(0.005, 0.5))}
-frozen = ta.from_torch(net, heat, points, known, precision="float64")
-objective = ta.torch_objective(net, loss, known, residual=heat, points=points)
+frozen = ta.from_torch(net, heat, known, points=points)
+objective = ta.objective(net, loss, known, residual=heat, points=points)
 print(ta.polish(frozen, objective, iterations=chosen.iterations, progress=False))

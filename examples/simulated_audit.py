@@ -1,9 +1,9 @@
-"""How biased is a PINN whose truth nobody knows? An audit on data simulated at its own answer.
+"""How biased is a PINN if the truth is unknown? An audit of data simulated at its own result.
 
 A population grows as u' = r u (1 - u). A small JAX network is trained on thirty noisy counts and on
 the equation, with a penalty on its weights that keeps it smooth, and delivers r. Around the
-delivered value the frozen network cannot tell error from agreement. So data are simulated at that
-value, the same training is run on them, and there its bias can be seen.
+delivered value an audit cannot measure an error. So data are simulated at that value, the same
+training is run on them, and there its bias is measured.
 """
 
 from dataclasses import replace
@@ -46,7 +46,7 @@ def loss(state, values, penalty=1e-2):
 
 
 def train(seed, values, steps=2500, step_size=0.02):
-    """Adam, written out, so that nothing but JAX is needed."""
+    """Adam, written out, so that only JAX is needed."""
     keys = jax.random.split(jax.random.PRNGKey(seed), 3)
     scales = zip((3.0, 2.0, 0.3), keys, strict=True)
     layers = (*(scale * jax.random.normal(key, (16,)) for scale, key in scales), jnp.zeros(()))
@@ -68,19 +68,19 @@ def train(seed, values, steps=2500, step_size=0.02):
     return jax.lax.scan(one, (state, zeros, zeros), jnp.arange(1.0, steps + 1))[0][0]
 
 
-# All datasets of a call are trained side by side.
+# All datasets of a call are trained in one batch.
 train_all = jax.jit(jax.vmap(train))
 
 
 def pipeline(values, seeds):
-    """Train on every row of values, and freeze what comes out."""
+    """Train on every row of values, and freeze the results."""
     layers, log_r = train_all(jnp.asarray(seeds), jnp.asarray(values))
     return [
         ta.from_jax(
             tuple(part[k] for part in layers),
             residual,
-            points,
             {"r": replace(rate.holding(float(r)), delivered=float(r))},
+            points=points,
         )
         for k, r in enumerate(np.exp(log_r))
     ]

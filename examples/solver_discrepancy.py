@@ -1,8 +1,8 @@
-"""What does it cost to fit with a coarser solver than the one behind the data?
+"""What is the effect of a fit with a coarser solver than the one that simulated the data?
 
-The data come from the fine Burgers solver; the fit uses a coarser grid. Without noise the
-estimate should be the truth, so what is left is the solver's own bias. With noise that bias
-shows in the coverage: sets that are just as narrow, around the wrong place.
+The data come from the fine solver; the fit uses a coarser grid. Without noise the estimate
+should be the truth, so that the difference is the bias of the solver. With noise the bias
+reduces the coverage: the sets are as narrow as before, around a wrong value.
 """
 
 import twoaxis as ta
@@ -19,5 +19,5 @@ for problem in problems:
             f"{float(found.error_percent.mean()):10.2f}%   {100 * float(found.coverage):12.2f}%"
         )
 
-print("\nThe mean error alone hides it: on Burgers it hardly moves, and noise and bias")
-print("cancel in part. The bias without noise and the coverage are what to read.")
+print("\nThe mean error alone hides the bias: for Burgers it hardly changes, because noise and")
+print("bias cancel in part. The bias without noise and the coverage show it.")

@@ -1,8 +1,8 @@
-"""Where should the next readings be taken, when DeepXDE's answer is all that is known?
+"""Where should the next readings be taken, if only a DeepXDE estimate is known?
 
 A cloud of tracer drifts down a stream and spreads, u_t + v u_x = D u_xx. Sixteen readings were
-taken, and DeepXDE found v and D from them. An audit says what such readings can resolve at all;
-then twenty more are placed, six minutes or 300 m apart at least, and none under the bridge.
+taken, and DeepXDE estimated v and D from them. An audit shows what such readings can resolve;
+then twenty more are placed, at least six minutes or 300 m apart, and none under the bridge.
 """
 
 import argparse
@@ -18,13 +18,13 @@ import twoaxis as ta
 
 options = argparse.ArgumentParser()
 options.add_argument("--steps", type=int, default=1500, help="training steps")
-options.add_argument("--plot", help="write the picture to this file")
+options.add_argument("--plot", help="write the figure to this file")
 options.add_argument("--page", default="suggest_sites.html")
 chosen = options.parse_args()
 dde.config.set_random_seed(0)
-torch.set_num_threads(1)  # plenty for a network of this size
+torch.set_num_threads(1)  # enough for a network of this size
 
-# Every place and time at which a reading could be taken: kilometres and hours.
+# All places and times at which a reading could be taken, in kilometers and hours.
 x, t = (axis.ravel() for axis in np.meshgrid(np.linspace(-1, 2, 61), np.linspace(0, 1, 21)))
 bridge = (x > 0.4) & (x < 0.7)
 noise = 0.02
@@ -59,10 +59,10 @@ model.compile(
 )
 model.train(iterations=chosen.steps, verbose=0)
 
-# The audit, around what was delivered: no truth is known.
+# The audit, centered on the delivered values: no truth is known.
 known = {"v": ta.Parameter(bounds=(0.05, 5.0)), "D": ta.Parameter(bounds=(0.002, 1.0))}
 frozen = ta.from_deepxde(
-    model, known, unknowns={"v": v, "D": logarithm}, transform={"D": torch.exp}, precision="float64"
+    model, known, unknowns={"v": v, "D": logarithm}, transform={"D": torch.exp}
 )
 resolution = ta.resolve(
     cloud, frozen.parameters, noise, {"taken": taken}, replicas=100, starts=1, progress=False
@@ -70,12 +70,12 @@ resolution = ta.resolve(
 tolerance = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
 audit = ta.audit(frozen, resolution=resolution, data=readings, tolerance=tolerance)
 
-# Twenty more readings, good on average over a factor of 1.5 each way: the answer may be wrong.
+# Twenty more readings, good on average over a factor of 1.5: the estimates may be wrong.
 values = {name: one.delivered for name, one in frozen.parameters.items()}
 ranges = {name: (value / 1.5, value * 1.5) for name, value in values.items()}
 found = ta.suggest_sites(
-    cloud, frozen.parameters, noise, 20, at=ranges, points=32, present=taken,
-    coordinates={"x": x, "t": t}, spacing=(0.3, 0.1), forbidden=bridge, progress=False,
+    cloud, frozen.parameters, noise, 20, at=ranges, design_points=32, present=taken,
+    points={"x": x, "t": t}, spacing=(0.3, 0.1), forbidden=bridge, progress=False,
 )  # fmt: skip
 print(found, "\n")
 verified = found.verify(replicas=100, starts=1, progress=False)

@@ -1,8 +1,8 @@
 """An inverse PINN in PyTorch, audited in five lines.
 
 Heat in a bar, u_t = kappa u_xx, is observed 100 times with noise. A network and kappa are trained
-together, in single precision, as PyTorch users do. By default few steps are made, so that the
-program ends in seconds and its numbers mean nothing; a full run takes --steps 10000.
+together, in single precision, as usual in PyTorch. The default of few steps shows in seconds that
+the program runs, but its numbers are not meaningful; a full run takes --steps 10000.
 """
 
 import argparse
@@ -16,7 +16,7 @@ options = argparse.ArgumentParser()
 options.add_argument("--steps", type=int, default=100)
 steps = options.parse_args().steps
 torch.manual_seed(0)
-torch.set_num_threads(1)  # plenty for a network of this size
+torch.set_num_threads(1)  # enough for a network of this size
 
 
 def temperature(xt, kappa):
@@ -51,13 +51,13 @@ for _ in range(steps):
     (torch.mean((net(inputs) - outputs) ** 2) + 0.1 * torch.mean(residual**2)).backward()
     optimizer.step()
 delivered = float(log_kappa.detach().exp())
-print(f"after {steps} steps: kappa = {delivered:.4f}, and 0.05 is true\n")
+print(f"after {steps} steps: kappa = {delivered:.4f} (truth: 0.05)\n")
 
 # The five lines.
 known = {"kappa": ta.Parameter(truth=0.05, delivered=delivered, bounds=(0.005, 0.5))}
 resolution = ta.resolve(lambda kappa: temperature(sites, kappa), known, 0.02, progress=False)
-frozen = ta.from_torch(net, heat, points, known, precision="float64")
+frozen = ta.from_torch(net, heat, known, points=points)
 tolerance = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
 print(ta.audit(frozen, resolution=resolution, data=readings, tolerance=tolerance))
 if steps < 5000:
-    print(f"\nAfter {steps} steps these numbers mean nothing: use --steps 10000.")
+    print(f"\nAfter {steps} steps these numbers are not meaningful: use --steps 10000.")

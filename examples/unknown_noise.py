@@ -1,8 +1,8 @@
-"""Real observations whose noise nobody knows, and what happens when the model is wrong.
+"""Observations with unknown noise, and what happens if the model is wrong.
 
 A tank cools towards the temperature of the room. The noise is estimated from the matched fit.
-The second dataset comes from a tank that is also heated a little: the fit goes through, and a
-MisfitWarning says that its number should not be believed.
+The second dataset comes from a tank that is also heated a little: the fit converges, and a
+MisfitWarning says that its result is unreliable.
 """
 
 import warnings
@@ -39,7 +39,7 @@ def study(title, data):
     fit = found.data.sel(parameter="rate", layout="all")
     print(f"  estimated noise   {float(fit['data_noise_scale']):.3f} degrees")
     print(
-        f"  matched estimate  {float(fit['data_estimate']):.5f} per minute, 95% set "
+        f"  matched estimate  {float(fit['data_estimate']):.5f} per minute, 95% profile interval "
         f"{float(fit['data_set_lower']):.5f} to {float(fit['data_set_upper']):.5f}"
     )
     print(

@@ -5,11 +5,9 @@ import pickle
 import subprocess
 import sys
 
-import h5netcdf
 import h5py
 import numpy as np
 import pytest
-import torch
 import xarray as xr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,8 +16,7 @@ import twoaxis as ta
 from twoaxis.exported import interpolant as sampling
 from twoaxis.exported.file import seal
 from twoaxis.exported.interpolant import TensorGrid, differentiation, nodes_between
-
-torch.set_num_threads(1)
+from twoaxis.io import write_netcdf
 
 X = np.linspace(0.0, 1.0, 40)
 PLANE = np.random.default_rng(0).random((40, 2))
@@ -42,11 +39,6 @@ def curved_slope(rate):
 
 def system(rate, shift):
     return np.exp(-rate * X) - 0.3 + 0.01 * np.sin(9 * X), np.cos(shift * X)[:, None] * rate - 0.5
-
-
-def torch_curved(rate):
-    x = torch.tensor(X)
-    return torch.exp(-torch.as_tensor(rate, dtype=torch.float64) * x) - 0.4 + 0.1 * torch.cos(9 * x)
 
 
 BOTH = {
@@ -76,7 +68,6 @@ CASES = {
     "curved, exact": ta.FrozenResidual(
         curved, RATE, PLANE, ta.views.Patch(cells=3), jacobian=curved_slope
     ),
-    "by PyTorch": ta.FrozenResidual(torch_curved, RATE, X, ta.views.Pointwise()),
     "two unknowns, two equations": ta.FrozenResidual(system, BOTH, X, BLOCKS),
     "points of their own": ta.FrozenResidual(
         lambda rate: (np.exp(-rate * X) - 0.4, rate * PLANE[:9, 0] - 0.8),
@@ -99,18 +90,18 @@ CASES = {
 
 @pytest.fixture(scope="module", params=CASES)
 def path(request, tmp_path_factory):
-    return CASES[request.param].export(tmp_path_factory.mktemp("exported") / "residual.nc")
+    return CASES[request.param].save(tmp_path_factory.mktemp("exported") / "residual.nc")
 
 
 @pytest.fixture
 def pair(request, path):
-    return CASES[request.node.callspec.params["path"]], ta.load_residual(path)
+    return CASES[request.node.callspec.params["path"]], ta.load(path)
 
 
-def close(found, wanted, rtol=1e-8):
+def close(found, expected, rtol=1e-8):
     """Agreement relative to the largest value: a zero among large numbers is no puzzle."""
-    found, wanted = np.atleast_1d(found), np.atleast_1d(wanted)
-    np.testing.assert_allclose(found, wanted, rtol=rtol, atol=rtol * np.abs(wanted).max())
+    found, expected = np.atleast_1d(found), np.atleast_1d(expected)
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * np.abs(expected).max())
 
 
 def test_score_and_scan_are_the_same(pair):
@@ -170,15 +161,14 @@ def test_everything_else_comes_back(pair):
             loaded.view.bind(loaded.points).apply(probe),
             frozen.view.bind(frozen.points).apply(probe),
         )
-    exact = frozen.jacobian is not None or frozen.residual is torch_curved
-    assert (loaded.jacobian is not None) == exact
+    assert (loaded.jacobian is None) == (frozen.jacobian is None)
     with pytest.raises(ta.InputError, match="known at its points alone"):
         loaded.moved_to(X)
 
 
 def test_a_second_export_is_the_same(pair, tmp_path):
     _, loaded = pair
-    again = ta.load_residual(loaded.export(tmp_path / "again.nc"))
+    again = ta.load(loaded.save(tmp_path / "again.nc"))
     for share in (0.1, 0.5, 0.77):
         low, high = loaded.coordinate_bounds
         where = low + share * (high - low)
@@ -190,15 +180,38 @@ def test_field_axes_and_notes_come_back(tmp_path):
     frozen = ta.FrozenResidual(
         affine, RATE, PLANE, field=np.sin(X), field_name="T", axes=("x", "t"), notes=notes
     )
-    loaded = ta.load_residual(frozen.export(tmp_path / "residual.nc"))
+    loaded = ta.load(frozen.save(tmp_path / "residual.nc"))
     np.testing.assert_array_equal(loaded.field, frozen.field)
     assert (loaded.field_name, loaded.axes, loaded.notes[:2]) == ("T", ("x", "t"), notes)
     assert loaded.view is None
-    assert "affine in its parameters" in loaded.notes[2]
+    assert loaded.notes[2].code == "residual.exported"
+    assert "affine in its parameters" in loaded.notes[2].text
+
+
+def test_notes_with_codes_come_back(tmp_path):
+    note = ta.Message("model.precision", "float32 weights", "warning", {"bits": 32.0})
+    frozen = ta.FrozenResidual(affine, RATE, X, notes=(note, "a plain note"))
+    assert ta.load(frozen.save(tmp_path / "residual.nc")).notes[:2] == (note, "a plain note")
+
+
+def test_a_residual_of_pytorch_brings_its_derivatives(tmp_path):
+    torch = pytest.importorskip("torch")
+    x = torch.tensor(X)
+
+    def residual(rate):
+        decay = torch.exp(-torch.as_tensor(rate, dtype=torch.float64) * x)
+        return decay - 0.4 + 0.1 * torch.cos(9 * x)
+
+    frozen = ta.FrozenResidual(residual, RATE, X, ta.views.Pointwise())
+    loaded = ta.load(frozen.save(tmp_path / "residual.nc"))
+    assert loaded.jacobian is not None
+    one, other = ta.score(frozen), ta.score(loaded)
+    for name in ("B", "H", "C"):
+        close(getattr(other, name), getattr(one, name))
 
 
 def test_the_jacobian_is_exact(tmp_path):
-    loaded = ta.load_residual(CASES["curved, exact"].export(tmp_path / "residual.nc"))
+    loaded = ta.load(CASES["curved, exact"].save(tmp_path / "residual.nc"))
     for rate in (0.1, 0.3, 1.0, 4.7, 10.0):
         np.testing.assert_allclose(loaded.jacobian(rate=rate), curved_slope(rate), atol=1e-10)
         np.testing.assert_allclose(loaded.residual(rate=rate), curved(rate), atol=1e-12)
@@ -208,31 +221,32 @@ def test_the_jacobian_is_exact(tmp_path):
         assert data.attrs["accuracy"] < 1e-12
 
 
-def test_accuracy_is_told_and_stored(tmp_path):
-    loaded = ta.load_residual(CASES["curved, exact"].export(tmp_path / "residual.nc"))
-    assert "samples, accurate to" in loaded.notes[-1]
-    audit = ta.audit(loaded, tolerance=TOLERANCE)
-    assert "interpolated between" in str(audit)
+def test_the_accuracy_is_stored_and_reported(tmp_path):
+    loaded = ta.load(CASES["curved, exact"].save(tmp_path / "residual.nc"))
+    note = loaded.notes[-1]
+    assert note.code == "residual.exported"
+    assert 0 <= note.numbers["accuracy"] < 1e-8
+    assert note in ta.audit(loaded, tolerance=TOLERANCE).messages
 
 
 def test_values_outside_are_refused(tmp_path):
-    loaded = ta.load_residual(CASES["curved, exact"].export(tmp_path / "residual.nc"))
+    loaded = ta.load(CASES["curved, exact"].save(tmp_path / "residual.nc"))
     for call in (loaded.residual, loaded.jacobian):
         for rate in (0.09, 10.2, -1.0, np.nan):
-            with pytest.raises(ta.InputError, match=r"where the residual was sampled, 0\.1 to 10;"):
+            with pytest.raises(ta.InputError, match=r"where the residual was sampled, 0\.1 to 10,"):
                 call(rate=rate)
     # An affine residual is known everywhere.
-    loaded = ta.load_residual(CASES["affine"].export(tmp_path / "affine.nc"))
+    loaded = ta.load(CASES["affine"].save(tmp_path / "affine.nc"))
     np.testing.assert_allclose(loaded.residual(rate=50.0), affine(50.0), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("end", [0, 1])
 @pytest.mark.parametrize("coordinate", ["log", "linear"])
-def test_a_centre_on_the_bound_can_still_be_scored(end, coordinate, tmp_path):
+def test_a_center_on_the_bound_can_still_be_scored(end, coordinate, tmp_path):
     bounds = (0.5, 2.0)
     known = {"rate": ta.Parameter(delivered=bounds[end], bounds=bounds, coordinate=coordinate)}
     frozen = ta.FrozenResidual(curved, known, X, ta.views.Pointwise())
-    loaded = ta.load_residual(frozen.export(tmp_path / "residual.nc"))
+    loaded = ta.load(frozen.save(tmp_path / "residual.nc"))
     one, other = ta.score(frozen), ta.score(loaded)
     assert other.displacement["rate"] == pytest.approx(one.displacement["rate"], rel=1e-8)
 
@@ -242,14 +256,14 @@ def test_a_residual_that_ends_at_its_bound(tmp_path):
         return np.sqrt(1.0 - rate) * X - 0.5 if rate <= 1 else np.full(40, np.nan)
 
     known = {"rate": ta.Parameter(truth=0.3, bounds=(0.1, 0.9))}
-    loaded = ta.load_residual(ta.FrozenResidual(root, known, X).export(tmp_path / "residual.nc"))
+    loaded = ta.load(ta.FrozenResidual(root, known, X).save(tmp_path / "residual.nc"))
     np.testing.assert_allclose(loaded.residual(rate=0.4), root(0.4), atol=1e-10)
 
     def edge(rate):
         return (rate - 1.0) ** 2 * np.exp(X) if rate <= 1 else np.full(40, np.nan)
 
     known = {"rate": ta.Parameter(truth=0.3, bounds=(0.1, 1.0))}
-    loaded = ta.load_residual(ta.FrozenResidual(edge, known, X).export(tmp_path / "residual.nc"))
+    loaded = ta.load(ta.FrozenResidual(edge, known, X).save(tmp_path / "residual.nc"))
     np.testing.assert_allclose(loaded.residual(rate=1.0), edge(1.0), atol=1e-12)
     with pytest.raises(ta.InputError, match=r"sampled, 0\.1 to 1"):
         loaded.residual(rate=1.001)
@@ -260,8 +274,8 @@ def test_single_precision_is_exported_to_its_own_accuracy(tmp_path):
         frozen = ta.FrozenResidual(
             lambda rate, f=function: f(rate).astype(np.float32), RATE, X, ta.views.Pointwise()
         )
-        loaded = ta.load_residual(frozen.export(tmp_path / "residual.nc"))
-        assert name in loaded.notes[-1]
+        loaded = ta.load(frozen.save(tmp_path / "residual.nc"))
+        assert name in loaded.notes[-1].text
         np.testing.assert_allclose(loaded.residual(rate=3.3), function(3.3), atol=2e-6)
         minima = [ta.frozen_scan(each).minimum["rate"] for each in (frozen, loaded)]
         assert minima[1] == pytest.approx(minima[0], rel=1e-4)
@@ -271,17 +285,17 @@ def test_refused_what_cannot_be_sampled(tmp_path, monkeypatch):
     path = tmp_path / "residual.nc"
     kink = ta.FrozenResidual(lambda rate: np.abs(X - rate / 3), RATE, X)
     with pytest.raises(ta.InputError, match="narrow the bounds"):
-        kink.export(path)
+        kink.save(path)
     generator = np.random.default_rng(0)
     noise = ta.FrozenResidual(lambda rate: generator.standard_normal(40) * rate, RATE, X)
     with pytest.raises(ta.InputError, match="not deterministic"):
-        noise.export(path)
+        noise.save(path)
     monkeypatch.setattr(sampling, "MOST_NUMBERS", 40 * 4)
     with pytest.raises(ta.InputError, match="at most 5,000 calls and 160 numbers"):
-        CASES["curved, exact"].export(path)
+        CASES["curved, exact"].save(path)
     monkeypatch.setattr(sampling, "MOST_CALLS", 4)
     with pytest.raises(ta.InputError, match="42 samples of 40 values"):
-        CASES["curved, exact"].export(path)
+        CASES["curved, exact"].save(path)
     assert not path.exists()
 
 
@@ -291,7 +305,7 @@ def test_refused_what_cannot_be_sampled(tmp_path, monkeypatch):
 def test_a_clamp_is_not_exported_as_affine(clamped, tmp_path):
     frozen = ta.FrozenResidual(lambda rate: np.cos(3 * X) - clamped(rate) * X, RATE, X)
     with pytest.raises(ta.InputError, match=r"(?s)smooth in rate.*narrow the bounds"):
-        frozen.export(tmp_path / "residual.nc")
+        frozen.save(tmp_path / "residual.nc")
     assert not (tmp_path / "residual.nc").exists()
 
 
@@ -304,21 +318,21 @@ def test_a_residual_is_exported_without_leaving_its_bounds(tmp_path):
             return function(rate)
 
         frozen = ta.FrozenResidual(residual, RATE, X)
-        loaded = ta.load_residual(frozen.export(tmp_path / "residual.nc"))
+        loaded = ta.load(frozen.save(tmp_path / "residual.nc"))
         assert (min(calls), max(calls)) == (0.1, 10.0)
         with xr.open_dataset(tmp_path / "residual.nc") as data:
             assert data.attrs["checked"] >= 12
-            assert f"{data.attrs['checked']} parameter values" in loaded.notes[-1]
+            assert data.attrs["checked"] == loaded.notes[-1].numbers["checked"]
 
 
 def test_refused_what_is_not_finite_or_changes_its_length(tmp_path):
     path = tmp_path / "residual.nc"
     holes = ta.FrozenResidual(lambda rate: np.log(rate - 0.5) * X, RATE, X)
     with pytest.raises(ta.InputError, match="finite residual"), np.errstate(invalid="ignore"):
-        holes.export(path)
+        holes.save(path)
     lengths = ta.FrozenResidual(lambda rate: (X[: 20 + int(rate)], X), RATE, X)
     with pytest.raises(ta.InputError, match="same length"):
-        lengths.export(path)
+        lengths.save(path)
     assert not path.exists()
 
 
@@ -327,11 +341,11 @@ def test_bad_paths(tmp_path):
     frozen = ta.FrozenResidual(lambda rate: calls.append(1) or affine(rate), RATE, X)
     for path in (None, 3, tmp_path, tmp_path / "missing" / "r.nc"):
         with pytest.raises(ta.InputError):
-            frozen.export(path)
+            frozen.save(path)
     assert not calls  # said before the work starts
     for path in (None, 3, tmp_path, tmp_path / "missing.nc"):
         with pytest.raises(ta.InputError):
-            ta.load_residual(path)
+            ta.load(path)
 
 
 @pytest.mark.parametrize("name", ["a/b", "κ·ñ 1", "", "parameter", "k\nk", "samples"])
@@ -339,15 +353,15 @@ def test_strange_names(name, tmp_path):
     frozen = ta.FrozenResidual(
         lambda **v: affine(v[name]), {name: RATE["rate"]}, X, ta.views.Pointwise()
     )
-    loaded = ta.load_residual(frozen.export(tmp_path / "residual.nc"))
+    loaded = ta.load(frozen.save(tmp_path / "residual.nc"))
     assert loaded.names == [name]
 
 
 @pytest.mark.parametrize("note", ["a\0b", "\ud800"], ids=["NUL", "half a character"])
 def test_texts_that_no_file_can_hold(note, tmp_path):
     frozen = ta.FrozenResidual(affine, RATE, X, notes=(note,))
-    with pytest.raises(ta.InputError, match="netCDF file can hold"):
-        frozen.export(tmp_path / "residual.nc")
+    with pytest.raises(ta.InputError, match=r"NUL|Unicode"):
+        frozen.save(tmp_path / "residual.nc")
     assert not list(tmp_path.iterdir())
 
 
@@ -356,7 +370,6 @@ def test_plain_xarray_opens_it_and_it_explains_itself(path):
         assert data.attrs["schema"] == "twoaxis.residual/1"
         for name, variable in data.variables.items():
             assert variable.attrs.get("long_name"), name
-            assert variable.attrs.get("units"), name
         if data.attrs["form"] == "affine":
             found = data["constant"] + data["slope"].values @ data["center"].values
             close(found, data["residual_center"], rtol=1e-12)
@@ -371,14 +384,14 @@ def test_plain_xarray_opens_it_and_it_explains_itself(path):
 def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved")
     return {
-        name: CASES[case].export(folder / f"{name}.nc").read_bytes()
+        name: CASES[case].save(folder / f"{name}.nc").read_bytes()
         for name, case in (("sampled", "two unknowns, two equations"), ("affine", "affine"))
     }
 
 
 def refused(path, message=None):
     with pytest.raises(ta.InputError, match=message):
-        ta.load_residual(path)
+        ta.load(path)
 
 
 def test_files_that_are_none(saved, tmp_path):
@@ -389,16 +402,12 @@ def test_files_that_are_none(saved, tmp_path):
     path = tmp_path / "residual.nc"
     for content in (b"", b"not netCDF", pickle.dumps(Bomb())):
         path.write_bytes(content)
-        refused(path, "cannot be read")
+        refused(path, "is empty|not a netCDF-4 file")
     for share in (0.1, 0.5, 0.9, 0.999):
         path.write_bytes(saved["sampled"][: int(share * len(saved["sampled"]))])
         refused(path)
-    ta.audit(CASES["affine"]).to_netcdf(path)
-    refused(path, "schema 'twoaxis.audit/1'")
 
 
-# The library for netCDF complains while it lets go of a damaged file.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_changed_bytes_are_refused_or_do_not_matter(saved, tmp_path, data):
@@ -410,7 +419,7 @@ def test_changed_bytes_are_refused_or_do_not_matter(saved, tmp_path, data):
     path = tmp_path / "mutated.nc"
     path.write_bytes(bytes(whole))
     try:
-        loaded = ta.load_residual(path)
+        loaded = ta.load(path)
     except ta.InputError:
         return
     # Some bytes carry nothing, such as padding. What loads is what was saved.
@@ -422,13 +431,10 @@ def test_changed_bytes_are_refused_or_do_not_matter(saved, tmp_path, data):
 
 def resealed(path, change):
     """Change a file as someone would who knows how to make the checksum."""
-    with xr.open_dataset(path, decode_cf=False) as opened:
+    with xr.open_dataset(path, engine="h5netcdf") as opened:
         data = change(opened.load())
     data.attrs["sha256"] = seal(data)
-    for variable in data.variables.values():
-        variable.encoding = {}
-    path.unlink()
-    data.to_netcdf(path, engine="h5netcdf")
+    write_netcdf(path, data)
 
 
 def put(name, value):
@@ -452,39 +458,41 @@ def blocks(**changes):
     return change
 
 
-DEEP = '{"kind": "blocks", "weights": [1], "views": [' * 3000 + "]}" * 3000
+DEEP = '{"kind": "blocks", "weights": [1], "views": [' * 1200 + "]}" * 1200
 NESTED = {"kind": "blocks", "weights": [1.0], "views": [{"kind": "pointwise"}]}
 for _ in range(20):
     NESTED = {"kind": "blocks", "weights": [1.0], "views": [NESTED]}
 TAMPERED = {
-    "another version": (attribute("schema", "twoaxis.residual/2"), "twoaxis.residual/2"),
+    "another version": (attribute("schema", "twoaxis.residual/2"), r"version .2."),
     "no form": (attribute("form", "code"), "form 'code'"),
     "samples of elsewhere": (put("samples", 1.0), "residual_center"),
     "samples not finite": (put("samples", np.nan), "not finite"),
     "another residual": (put("residual_center", 3.0), "residual_center"),
     "another Jacobian": (put("jacobian_center", 3.0), "jacobian_center"),
-    "equal nodes": (put("nodes_0", 1.0), "Chebyshev"),
-    "nodes elsewhere": (lambda d: d.assign(nodes_1=d["nodes_1"] + 9), "Chebyshev"),
+    "equal nodes": (put("nodes", 1.0), "Chebyshev"),
+    "nodes elsewhere": (lambda d: d.assign(nodes=d["nodes"] + 9), "Chebyshev"),
+    "other numbers of nodes": (put("node_count", 3), "samples on"),
+    "numbers of nodes that wrap around": (put("node_count", 2**62), "samples on"),
     "bounds in disorder": (put("lower_bound", 99.0), "bounds"),
     "a truth out of bounds": (put("truth", 99.0), "truth"),
     "an unknown coordinate": (put("coordinate", "polar"), "polar"),
-    "the same name twice": (put("parameter", "rate"), "same name"),
+    "the same name twice": (put("parameter", "rate"), "different names"),
     "sizes that do not add up": (put("equation_size", 7), "equations of"),
     "negative sizes": (put("equation_size", -40), "equations of"),
     "a false accuracy": (attribute("accuracy", -1.0), "accuracy"),
     "a tolerance of anything": (attribute("tolerance", np.inf), "tolerance"),
-    "points not finite": (put("points_0", np.inf), "points"),
-    "too few points": (lambda d: d.isel(point_0=slice(7)), None),
+    "points not finite": (put("points", np.inf), "points"),
+    "too few points": (lambda d: d.isel(point=slice(7)), "sets of"),
     "no samples": (lambda d: d.drop_vars("samples"), "no variable samples"),
-    "no points": (lambda d: d.drop_vars("points_0"), "no variable points_0"),
-    "turned samples": (lambda d: d.assign(samples=d["samples"].transpose()), "dimensions"),
+    "no points": (lambda d: d.drop_vars("points"), "no variable 'points'"),
+    "turned samples": (lambda d: d.assign(samples=d["samples"].transpose()), "samples"),
     "numbers as names": (
         lambda d: d.drop_vars("coordinate").assign(coordinate=("parameter", [1.0, 2.0])),
-        "values of float64",
+        "not text",
     ),
-    "points of another kind": (attribute("several_points", 5), "sets of points"),
+    "points of another kind": (attribute("several_points", 5), "several_points=5"),
     "a view of no kind": (attribute("view", '{"kind": "os.system"}'), "a view of the kind"),
-    "a view that is no JSON": (attribute("view", "{"), "contradict"),
+    "a view that is no JSON": (attribute("view", "{"), "agree"),
     "a view without end": (attribute("view", DEEP), None),
     "a view too deep": (attribute("view", json.dumps(NESTED)), "a view of the kind"),
     "a view with options": (attribute("view", '{"kind": "patch", "x": 1}'), "a view of the kind"),
@@ -502,7 +510,7 @@ TAMPERED = {
     "values left over": (blocks(views=[{"kind": "pointwise"}] * 2), "belong to none"),
     "too few weights of points": (
         lambda d: blocks(views=[{"kind": "weighted", "shape": [7]}, {"kind": "pointwise"}])(
-            d.isel(view_0=slice(7))
+            d.isel(view_column=slice(7))
         ),
         "one loss weight for each",
     ),
@@ -521,7 +529,7 @@ def test_resealing_alone_is_accepted(saved, tmp_path):
     path = tmp_path / "residual.nc"
     path.write_bytes(saved["sampled"])
     resealed(path, lambda data: data)
-    ta.load_residual(path)
+    ta.load(path)
 
 
 def test_a_changed_number_without_its_checksum(saved, tmp_path):
@@ -537,18 +545,8 @@ def test_a_text_that_is_no_unicode_any_more(saved, tmp_path):
     changed = saved["sampled"].replace(b'{"kind"', b'\xfb"kind"')  # the attribute view
     assert changed != saved["sampled"]
     path.write_bytes(changed)
-    with pytest.raises(ta.InputError, match="checksum"):
-        ta.load_residual(path)
-
-
-def test_huge_promises_cost_nothing(saved, tmp_path):
-    path = tmp_path / "residual.nc"
-    path.write_bytes(saved["affine"])
-    with h5netcdf.File(path, "a") as file:
-        file.dimensions["huge"] = 10**13
-        file.create_variable("more", ("huge",), "f8", chunks=(1000,))
-    assert path.stat().st_size < 10**6
-    refused(path, "more numbers promised")
+    with pytest.raises(ta.InputError):
+        ta.load(path)
 
 
 # Interpolation ---------------------------------------------------------------------------------
@@ -596,23 +594,25 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 import twoaxis as ta
 for path in sys.argv[1:]:
-    frozen = ta.load_residual(path)
+    frozen = ta.load(path)
     tolerance = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
     print(json.dumps({
         "route": ta.audit(frozen, tolerance=tolerance).route.value,
-        "notes": list(frozen.notes),
+        "notes": list(map(str, frozen.notes)),
         "minimum": ta.frozen_scan(frozen).minimum,
         "displacement": dict(ta.score(frozen).displacement),
         "loaded": sorted(Absent.names & set(sys.modules)),
     }))
 try:
-    ta.from_torch(None, None, None, None)
+    ta.from_torch(None, None, None, points=None)
 except ta.InputError as error:
     print(json.dumps(str(error)))
 """
 
 
 def test_an_audit_where_pytorch_and_jax_are_not(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
     torch.manual_seed(0)
     net = torch.nn.Sequential(
         torch.nn.Linear(1, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)
@@ -631,8 +631,8 @@ def test_an_audit_where_pytorch_and_jax_are_not(tmp_path):
         optimizer.step()
     here = {}
     for name, bend in (("affine", lambda rate: rate), ("interpolated", torch.sqrt)):
-        frozen = ta.from_torch(net, lambda m, t, rate, b=bend: decay(m, t, rate, b), t, RATE)
-        here[name] = frozen, str(frozen.export(tmp_path / f"{name}.nc"))
+        frozen = ta.from_torch(net, lambda m, t, rate, b=bend: decay(m, t, rate, b), RATE, points=t)
+        here[name] = frozen, str(frozen.save(tmp_path / f"{name}.nc"))
     done = subprocess.run(
         [sys.executable, "-c", ELSEWHERE, *(path for _, path in here.values())],
         capture_output=True, text=True, timeout=120,

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import torch
+from libraries import torch
 
 import twoaxis as ta
 from twoaxis.frozen import as_frozen, bound_view

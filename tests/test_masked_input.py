@@ -60,7 +60,7 @@ DOORS = {
     "resolve data by layout": lambda f: resolved(layouts={"a": np.arange(30)}, data={"a": f(DATA)}),
     "resolve noise": lambda f: resolved(noise=f(np.full(30, 0.01))),
     "resolve layouts": lambda f: resolved(layouts={"a": f(np.arange(30))}),
-    "resolve coordinates": lambda f: resolved(data=DATA, coordinates=f(T[:, None])),
+    "resolve points": lambda f: resolved(data=DATA, points=f(T[:, None])),
     "audit data": lambda f: ta.audit(frozen(), resolution=resolved(), data=f(DATA)),
     "residual points": lambda f: frozen(points=f(T)),
     "residual points in a list": lambda f: frozen(points=[f(T[:, None]), T[:, None]]),
@@ -75,16 +75,16 @@ DOORS = {
     "dataset values": lambda f: dataset(values=f(PLAIN.values)),
     "dataset coordinates": lambda f: dataset(coordinates=f(PLAIN.coordinates)),
     "suggest_sites noise": lambda f: ta.suggest_sites(
-        forward, RATE, f(np.full(30, 0.01)), k=2, progress=False
+        forward, RATE, f(np.full(30, 0.01)), count=2, progress=False
     ),
     "suggest_sites present": lambda f: ta.suggest_sites(
-        forward, RATE, 0.01, k=2, present=f(np.arange(3)), progress=False
+        forward, RATE, 0.01, count=2, present=f(np.arange(3)), progress=False
     ),
     "suggest_sites forbidden": lambda f: ta.suggest_sites(
-        forward, RATE, 0.01, k=2, forbidden=f(T < 0.1), progress=False
+        forward, RATE, 0.01, count=2, forbidden=f(T < 0.1), progress=False
     ),
     "suggest_sites forbidden function": lambda f: ta.suggest_sites(
-        forward, RATE, 0.01, k=2, forbidden=lambda x: f(x[:, 0] < 3), progress=False
+        forward, RATE, 0.01, count=2, forbidden=lambda x: f(x[:, 0] < 3), progress=False
     ),
     "confidence_set data": lambda f: remedy(ta.confidence_set, data=f(DATA)),
     "confidence_set layout": lambda f: remedy(

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from twoaxis.errors import AccuracyWarning as AccuracyWarning
     from twoaxis.errors import InputError as InputError
     from twoaxis.errors import MisfitWarning as MisfitWarning
-    from twoaxis.exported.file import load_residual as load_residual
     from twoaxis.frozen import FrozenResidual as FrozenResidual
     from twoaxis.geometry import Delivery as Delivery
     from twoaxis.geometry import FrozenScan as FrozenScan
@@ -97,7 +96,6 @@ _PUBLIC = {
         "follow",
     ),
     "twoaxis.errors": ("AccuracyWarning", "InputError", "MisfitWarning"),
-    "twoaxis.exported.file": ("load_residual",),
     "twoaxis.frozen": ("FrozenResidual",),
     "twoaxis.geometry": (
         "Delivery",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from typing import TypeVar
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -51,6 +52,32 @@ def named(kind: str, name: str, known: Mapping[str, Named]) -> Named:
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
     advice = f'did you mean "{near[0]}"?' if near else "choose one of those names"
     raise InputError(f"one of the {kind} {', '.join(known)}", repr(name), advice)
+
+
+def check_callable(
+    name: str, function: Any, parameters: Iterable[str], arguments: Sequence[str] = ()
+) -> None:
+    """Refuse what cannot be called with these positional arguments and the parameters by name."""
+    keywords = list(parameters)
+    first = f"{', '.join(arguments)} and " if arguments else ""
+    if not callable(function):
+        raise InputError(
+            f"{name} to be a function of {first}the parameters",
+            type(function).__name__,
+            f"pass a callable, as in {name}=lambda {', '.join([*arguments, *keywords])}: ...",
+        )
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # built-in callables may have no signature
+        return
+    try:
+        signature.bind(*arguments, **dict.fromkeys(keywords))
+    except TypeError as error:
+        raise InputError(
+            f"{name} to take {first}the keywords {', '.join(keywords)}",
+            f"the signature {name}{signature} ({error})",
+            "name its arguments after the parameters, or wrap it in a lambda that does",
+        ) from None
 
 
 def refuse_masked(name: str, values: object) -> None:

@@ -7,7 +7,6 @@ PyTorch code, or from an adapter, and everything downstream takes it in this one
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.arrays import checked_points
-from twoaxis.errors import InputError, refuse_masked
+from twoaxis.errors import InputError, check_callable, refuse_masked
 from twoaxis.parameters import Parameter, Parameters
 
 if TYPE_CHECKING:
@@ -58,12 +57,12 @@ class FrozenResidual:
     residual_at : callable, optional
         ``residual_at(points, **parameters)``: the residual at any other points.
     field : array, shape (N,), optional
-        Values of the learned field at the points, for pictures alone; with points for each
+        Values of the learned field at the points, for figures only; with points for each
         equation, joined in the same order.
     field_name : str
-        What pictures call the field.
+        Name of the field in figures.
     axes : tuple of str
-        Names of the coordinates of a point, for pictures.
+        Names of the coordinates of a point, for figures.
     notes : tuple of Message or str
         What a reader of a diagnosis must know, such as the precision of the model.
     """
@@ -96,7 +95,7 @@ class FrozenResidual:
                     'narrow them, or pass coordinate="log" for a positive parameter',
                 )
         object.__setattr__(self, "points", _checked_points(self.points))
-        _check_signature(self.residual, self.parameters)
+        check_callable("residual", self.residual, self.parameters)
         for name in ("jacobian", "residual_at"):
             given = getattr(self, name)
             if given is not None and not callable(given):
@@ -191,11 +190,11 @@ class FrozenResidual:
         vectors = [_as_vector(part, at) for part in parts]
         vector = np.concatenate(vectors)
         if isinstance(self.points, tuple):
-            wanted, came = [len(p) for p in self.points], [len(v) for v in vectors]
-            if wanted != came:
+            expected, got = [len(p) for p in self.points], [len(v) for v in vectors]
+            if expected != got:
                 raise InputError(
-                    f"equations with as many residual values as they have points, {wanted}",
-                    f"{came} for {at}",
+                    f"equations with as many residual values as they have points, {expected}",
+                    f"{got} for {at}",
                     "return one array for each set of points, in the same order",
                 )
         if len(parts) == 1 and self.size and len(vector) != self.size:
@@ -231,28 +230,41 @@ class FrozenResidual:
             field=None,
         )
 
-    def export(self, path: str | os.PathLike[str]) -> Path:
+    def save(self, path: str | os.PathLike[str]) -> Path:
         """Write what an audit needs to one netCDF file, without the model behind it.
 
-        A residual that is affine in its physical parameters is kept exactly. Any other is
+        A residual that is affine in its physical parameters is stored exactly. Any other is
         called at Chebyshev nodes inside the bounds, as often as interpolation between them
-        needs to be accurate to 1e-8 (1e-5 in single precision), at most 5,000 times; what was
-        reached stands in the file and is told where it is loaded. `residual_at` is left behind.
+        needs to be accurate to 1e-8 (1e-5 in single precision), at most 5,000 times; the
+        accuracy that was reached is stored and is the last note of the loaded residual.
+        `residual_at` is not stored.
 
         Parameters
         ----------
         path : path-like
-            The file to write, such as ``"residual.nc"``; it appears whole or not at all.
+            The file to write, such as ``"residual.nc"``, completely or not at all.
 
         Returns
         -------
         Path
-            Of the file, for `twoaxis.load_residual`; plain xarray opens it, too.
+            Of the file. `twoaxis.load` returns the residual; plain xarray opens the file, too.
+
+        Examples
+        --------
+        >>> import tempfile, twoaxis as ta
+        >>> frozen = ta.FrozenResidual(
+        ...     lambda k: np.exp(-k * np.arange(4.0)) - 0.2, points=np.arange(4.0),
+        ...     parameters={"k": ta.Parameter(truth=1.0, bounds=(0.5, 2.0))},
+        ... )
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     loaded = ta.load(frozen.save(folder + "/residual.nc"))
+        >>> bool(abs(loaded.residual(k=1.3) - frozen.residual(k=1.3)).max() < 1e-11)
+        True
         """
         # At call time: writing builds upon this module.
-        from twoaxis.exported.file import export_residual
+        from twoaxis.exported.file import save_residual
 
-        return export_residual(self, path)
+        return save_residual(self, path)
 
 
 def called(what: str, function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
@@ -406,26 +418,6 @@ def _as_vector(part: Any, at: str) -> FloatArray:
             "flatten it, or return one array for each equation in a tuple",
         )
     return array.astype(float)
-
-
-def _check_signature(residual: Any, parameters: Mapping[str, Parameter]) -> None:
-    if not callable(residual):
-        raise InputError(
-            "the residual as a function of the parameters",
-            type(residual).__name__,
-            "pass a callable, as in residual=lambda nu: u_t + u * u_x - nu * u_xx",
-        )
-    try:
-        signature = inspect.signature(residual)
-        signature.bind(**dict.fromkeys(parameters))
-    except ValueError:  # built-in callables may have no signature
-        return
-    except TypeError as error:
-        raise InputError(
-            f"a residual that takes the keywords {', '.join(parameters)}",
-            f"the signature residual{signature} ({error})",
-            "name its arguments like the parameters, or wrap it in a lambda that does",
-        ) from None
 
 
 def bound_view(frozen: FrozenResidual, view: View | BoundView | None) -> Any:

@@ -43,6 +43,7 @@ CLASSES = {
     "evidence-map": "twoaxis.remedies:EvidenceMap",
     "frozen-scan": "twoaxis.geometry:FrozenScan",
     "polish": "twoaxis.remedies:Polish",
+    "residual": "twoaxis.exported:ExportedResidual",
     "resolution": "twoaxis.resolution:Resolution",
     "runs": "twoaxis.runs:Runs",
     "score": "twoaxis.geometry:Score",
@@ -164,7 +165,7 @@ class Result(Generic[Data]):
     optional_groups: ClassVar[Sequence[str]] = ()
 
     def __init__(self, data: Data) -> None:
-        self.data = data
+        self.data: Data = data
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], attributes: Mapping[str, Any]) -> Self:
@@ -236,6 +237,11 @@ class Result(Generic[Data]):
         """
         return write_netcdf(path, self.data)
 
+    @property
+    def opened(self) -> Any:
+        """What `load` returns: the result itself, unless it stands for another object."""
+        return self
+
 
 class CenteredResult(Result[xr.Dataset]):
     """A result about parameters around a center.
@@ -275,8 +281,23 @@ class CenteredResult(Result[xr.Dataset]):
         super().check()
 
 
+def require(expectations: Mapping[str, Any]) -> None:
+    """Raise `InputError` for the first expectation that does not hold.
+
+    Parameters
+    ----------
+    expectations : mapping of str to bool
+        What is expected, in words, and whether it holds.
+    """
+    for expected, holds in expectations.items():
+        if not holds:
+            raise InputError(expected, "other values", "compute the result again")
+
+
 def load(path: str | os.PathLike[str]) -> Any:
-    """Load any result that `Result.save` wrote. Nothing in the file is executed.
+    """Load any result, or a frozen residual, from the file that its ``save`` wrote.
+
+    Nothing in the file is executed.
 
     Parameters
     ----------
@@ -284,7 +305,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    Result
+    Result or FrozenResidual
         Of the class that was saved: `Audit`, `Resolution`, `Score`, ...
     """
     cls = _class_of(str(read_attributes(path).get("schema", "")), path)
@@ -298,7 +319,7 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"{str(path)!r} ({error})",
             "write it again; it was changed after it was saved",
         ) from error
-    return found
+    return found.opened
 
 
 def _class_of(schema: str, path: str | os.PathLike[str]) -> type[Result[Any]]:

@@ -63,7 +63,9 @@ def test_every_part_is_a_result_by_itself(complete, tmp_path):
 def test_loading_draws_nothing(saved):
     import subprocess
 
-    code = f"import twoaxis, sys; twoaxis.load({str(saved)!r}); sys.exit('matplotlib' in sys.modules)"
+    code = (
+        f"import twoaxis, sys; twoaxis.load({str(saved)!r}); sys.exit('matplotlib' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -129,7 +131,7 @@ def test_strange_names(made, name, tmp_path):
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800"], ids=["NUL", "half a character"])
 def test_names_that_no_file_can_hold(made, name):
-    with pytest.raises(ta.InputError, match="NUL|Unicode"):
+    with pytest.raises(ta.InputError, match=r"NUL|Unicode"):
         ta.audit(made.heat_field(1.3, 1.28, name=name))
 
 

@@ -6,11 +6,9 @@ has its minimum at ``c(p) = goal``, whatever the semidefinite M.
 
 import itertools
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
+from libraries import jnp, torch
 
 import twoaxis as ta
 from twoaxis import views
@@ -20,11 +18,7 @@ N = 24
 POINTS = np.arange(float(N))
 
 
-@pytest.fixture(autouse=True)
-def double():
-    """JAX in double precision, for these tests alone."""
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("double")
 
 
 def case(rank, d, seed=0, size=1.0):
@@ -66,8 +60,8 @@ def stacked_torch(p):
 # How each library makes an array, stacks the parameters and takes a logarithm.
 LIBRARIES = {
     "given": (np.asarray, stacked, np.log),
-    "JAX": (jnp.asarray, stacked_jax, jnp.log),
-    "PyTorch": (torch.as_tensor, stacked_torch, torch.log),
+    "JAX": (lambda a: jnp.asarray(a), stacked_jax, lambda p: jnp.log(p)),
+    "PyTorch": (lambda a: torch.as_tensor(a), stacked_torch, lambda p: torch.log(p)),
 }
 CASES = [
     *[
@@ -221,7 +215,7 @@ def test_the_profile_is_the_quadratic_of_the_inner_products():
     np.testing.assert_allclose(J.T @ M @ (rest + J @ best), 0, atol=1e-12)
 
 
-# At 3.1 and 7.3 the centre lies where a fixed check inside the bounds might lie.
+# At 3.1 and 7.3 the center lies where a fixed check inside the bounds might lie.
 BENT = {
     "a square": lambda p: p**2,
     "a logarithm": np.log,
@@ -246,7 +240,7 @@ def test_what_is_not_affine_is_not_taken_for_it(function, truth, coordinate):
 
 @pytest.mark.parametrize("coordinate", ["log", "linear"])
 @pytest.mark.parametrize("truth", [0.3, 1.0, 3.1, 7.3, 10.0])
-def test_what_is_affine_is_recognised_around_any_centre(truth, coordinate):
+def test_what_is_affine_is_recognised_around_any_center(truth, coordinate):
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, N))
     given = {"p": ta.Parameter(truth=truth, bounds=(0.3, 10.0), coordinate=coordinate)}
@@ -295,9 +289,9 @@ def test_single_precision_at_a_bound(seed):
 
 
 REGIMES = {
-    "a clamp below the centre": lambda p: max(p, 0.5),
-    "a clamp above the centre": lambda p: min(p, 2.0),
-    "a switch below the centre": lambda p: p if p > 0.6 else 3.0 - p,
+    "a clamp below the center": lambda p: max(p, 0.5),
+    "a clamp above the center": lambda p: min(p, 2.0),
+    "a switch below the center": lambda p: p if p > 0.6 else 3.0 - p,
     "another slope in the middle": lambda p: p + 0.5 * max(min(p, 3.0) - 1.5, 0.0),
 }
 

@@ -1,10 +1,8 @@
 """Exact derivatives are compared with differences, which stay inside the bounds."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
+from libraries import jax, jnp, torch
 
 import twoaxis as ta
 from twoaxis.geometry.derivative_check import difference_weights, offsets_inside
@@ -15,13 +13,11 @@ POINTS = np.arange(float(N))
 E, X = np.random.default_rng(0).normal(size=(2, N))
 POINTWISE = ta.views.Pointwise()
 NU = {"nu": ta.Parameter(truth=1.0, bounds=(0.2, 5.0))}
-ET, XT = torch.tensor(E), torch.tensor(X)
+pytestmark = pytest.mark.usefixtures("double")
 
 
-@pytest.fixture(autouse=True)
-def double():
-    with jax.enable_x64(True):
-        yield
+def tensor(values):
+    return torch.tensor(values)
 
 
 def whole(nu):
@@ -29,9 +25,12 @@ def whole(nu):
 
 
 HALF_LOST = {
-    "PyTorch, float": lambda nu: -ET + 0.5 * nu * ET + 0.5 * float(nu) * ET + 0.1 * XT,
+    "PyTorch, float": lambda nu: (
+        tensor(0.1 * X - E) + 0.5 * nu * tensor(E) + 0.5 * float(nu) * tensor(E)
+    ),
     "PyTorch, detach": lambda nu: (
-        -ET + 0.1 * XT + 0.5 * (nu + torch.as_tensor(nu, dtype=torch.float64).detach()) * ET
+        tensor(0.1 * X - E)
+        + 0.5 * (nu + torch.as_tensor(nu, dtype=torch.float64).detach()) * tensor(E)
     ),
     "JAX, stop_gradient": lambda nu: (
         -jnp.asarray(E) + 0.5 * nu * E + 0.5 * jax.lax.stop_gradient(nu) * E + 0.1 * X
@@ -48,7 +47,7 @@ def test_a_half_lost_derivative_is_replaced_by_differences(residual):
     with pytest.warns(ta.AccuracyWarning, match="automatic derivative .* is not used"):
         found = ta.score(residual, NU, POINTWISE, points=POINTS)
     assert found.displacement["nu"] == pytest.approx(expected.displacement["nu"], rel=1e-9)
-    assert found.derivative.startswith("centred differences, step 0.001 (")
+    assert found.derivative.startswith("central differences, step 0.001 (")
     with pytest.raises(ta.InputError, match=r"(?s)derivatives are exact.*(disagrees|cannot)"):
         ta.score(residual, NU, POINTWISE, points=POINTS, derivative="exact")
 
@@ -56,7 +55,7 @@ def test_a_half_lost_derivative_is_replaced_by_differences(residual):
 @pytest.mark.parametrize("residual", HALF_LOST.values(), ids=HALF_LOST)
 def test_a_scan_does_not_use_a_half_lost_derivative(residual):
     def curved(nu):
-        return residual(nu) + 0.05 * nu**2 * (ET if torch.is_tensor(residual(nu)) else E)
+        return residual(nu) + 0.05 * nu**2 * (tensor(E) if torch.is_tensor(residual(nu)) else E)
 
     expected = ta.frozen_scan(lambda nu: whole(nu) + 0.05 * nu**2 * E, NU, POINTWISE, points=POINTS)
     with pytest.warns(ta.AccuracyWarning):
@@ -66,7 +65,7 @@ def test_a_scan_does_not_use_a_half_lost_derivative(residual):
 
 def test_a_small_equation_is_checked_by_itself():
     def two(nu):
-        return nu * ET, 1e-7 * (float(nu) * ET + XT)
+        return nu * tensor(E), 1e-7 * (float(nu) * tensor(E) + tensor(X))
 
     view = ta.views.Blocks([POINTWISE, POINTWISE], weights=[1.0, 1e14])
     with pytest.warns(ta.AccuracyWarning):
@@ -272,7 +271,7 @@ def test_a_random_residual_is_refused(function, library):
     else:
         drop = torch.nn.Dropout(0.5)
         noise = lambda n: drop(torch.ones(n, dtype=torch.float64))  # noqa: E731
-    start = E if library == "NumPy" else ET
+    start = E if library == "NumPy" else tensor(E)
     with pytest.raises(ta.InputError, match=r"(?s)not deterministic.*seeds"):
         function(lambda nu: start * nu + noise(N), NU, POINTWISE, points=POINTS)
 

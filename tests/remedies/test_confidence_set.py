@@ -329,6 +329,7 @@ def test_the_calibration_says_what_the_pipeline_does_at_each_candidate():
     assert "5 candidates, 400 replicas each, 2000 runs" in repr(found)
 
 
+@pytest.mark.long
 def test_the_monte_carlo_error_is_the_spread_between_calibrations():
     found = [
         calibrate(

@@ -86,7 +86,7 @@ def test_refits_at_many_points_are_given_by_their_mean_and_the_worst_one():
     assert f"{int(verified.inside.sum())} of 5 predictions" in action.text
 
 
-def test_each_remedy_has_a_paragraph_of_its_own(tmp_path):
+def test_each_remedy_has_a_paragraph_of_its_own_on_the_page(tmp_path):
     frozen = field(1.3, 1.3)
     audit = audit_of(frozen, noise=0.01)
     evidence = ta.evidence_map(frozen, regions=3)
@@ -102,14 +102,12 @@ def test_each_remedy_has_a_paragraph_of_its_own(tmp_path):
     assert any(line.startswith(f"  {begin}") for line in repr(plan).splitlines())
 
 
-def test_the_plan_is_on_the_page_and_in_the_file(tmp_path):
+def test_the_plan_is_in_the_file(tmp_path):
     frozen = field(1.0, 1.3)
     plan = ta.remedy(audit_of(frozen, noise=0.01), ta.polish(frozen))
     (action,) = plan.actions
     assert action.kind == "delivery"
     assert numbers(action)["rate, frozen minimum"] == pytest.approx(1.0, abs=2e-3)
-    page = plan.to_html(tmp_path / "audit.html").read_text(encoding="utf-8")
-    assert "frozen minimum" in page
     back = ta.load(plan.save(tmp_path / "audit.nc"))
     assert back.actions == plan.actions
     again = ta.remedy(back, ta.polish(frozen))

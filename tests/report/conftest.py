@@ -10,10 +10,9 @@ from functools import cache
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-import xarray as xr
 
 import twoaxis as ta
-from twoaxis.report.html import render
+from twoaxis import report
 
 BOUNDS = (0.3, 3.0)
 TOLERANCE = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
@@ -196,6 +195,9 @@ MAKERS = {
     "elsewhere": lambda: ta.audit(
         field(1.3, 1.28), resolution=resolution(center=1.5), tolerance=TOLERANCE
     ),
+    "assumed tolerance": lambda: ta.audit(
+        field(1.3, 1.28), tolerance=ta.Tolerance(5.0, 5.0, 5.0, assumed=True)
+    ),
     "tiny tolerance": lambda: ta.audit(
         field(1.3, 1.28), resolution=resolution(), tolerance=ta.Tolerance(0.01, 0.02, 0.003)
     ),
@@ -232,7 +234,7 @@ def audit_of():
 
 @cache
 def page_of(case):
-    return render(made(case), advice=made(case).route.advice)
+    return report.page(made(case))
 
 
 @pytest.fixture(scope="session")
@@ -246,9 +248,32 @@ def strange_names():
     return STRANGE
 
 
+# Variations of cases that run by default; the others run with --all.
+LONG = {
+    "two around a candidate",
+    "another view, candidate",
+    "exact",
+    "three axes",
+    "elsewhere",
+    "tiny tolerance",
+    "huge tolerance",
+    "within tolerance",
+    *(f"named {kind}" for kind in STRANGE if kind != "script"),
+}
+
+
 def pytest_generate_tests(metafunc):
     if "case" in metafunc.fixturenames:
-        metafunc.parametrize("case", MAKERS)
+        cases = [
+            pytest.param(case, marks=pytest.mark.long if case in LONG else ()) for case in MAKERS
+        ]
+        metafunc.parametrize("case", cases)
+    if "strange" in metafunc.fixturenames:
+        shown = ("script", "control")
+        metafunc.parametrize(
+            "strange",
+            [pytest.param(k, marks=() if k in shown else pytest.mark.long) for k in STRANGE],
+        )
     if "candidate_case" in metafunc.fixturenames:
         metafunc.parametrize("candidate_case", CANDIDATES)
 
@@ -260,8 +285,6 @@ def closed_figures():
 
 
 @pytest.fixture(scope="session")
-def saved_tree(tmp_path_factory):
-    """The complete audit, through a file, opened by xarray alone."""
-    path = made("everything").save(tmp_path_factory.mktemp("tree") / "audit.nc")
-    with xr.open_datatree(path, engine="h5netcdf") as tree:
-        yield tree.load()
+def loaded(tmp_path_factory):
+    """The complete audit, through a file."""
+    return ta.load(made("everything").save(tmp_path_factory.mktemp("audit") / "audit.nc"))

@@ -6,8 +6,6 @@ from itertools import pairwise
 import pytest
 from web_pages import CONTRAST, TEXTS, opened
 
-from twoaxis.report.html import notebook_html
-
 PAGES = (
     "everything",
     "candidate",
@@ -165,7 +163,7 @@ def test_a_page_from_a_file(chromium, html_of, tmp_path):
 
 @pytest.mark.parametrize("theme", ["true", "false"])
 def test_the_notebook_in_a_host_page(chromium, audit_of, theme):
-    fragment = notebook_html(audit_of("everything"))
+    fragment = audit_of("everything")._repr_html_()
     head = '<!DOCTYPE html><title>n</title><link rel="icon" href="data:,">'
     body = f'<body data-jp-theme-light="{theme}"><p id="own">own</p>'
     host = f"{head}{body}{fragment}{fragment}"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
-from twoaxis import report
+from twoaxis import plots
 
 FORBIDDEN = re.compile("(?<!standard )error|truth", re.IGNORECASE)
 
@@ -34,7 +34,8 @@ PICTURES = {
 def holds(audit, needed):
     def one(path):
         group, _, variable = path.partition("/")
-        return group in audit.data.children and (not variable or variable in audit.data[group])
+        found = audit.group(f"/{group}")
+        return found is not None and (not variable or variable in found)
 
     return not needed or any(map(one, needed))
 
@@ -52,7 +53,7 @@ def test_every_picture_of_every_audit(audit_of, case, picture):
     for name in audit.parameters:
         figure, ax = plt.subplots(layout="constrained")
         if not holds(audit, needed):
-            with pytest.raises(ta.InputError, match="To mend it: use twoaxis"):
+            with pytest.raises(ta.InputError, match="fix: use twoaxis"):
                 draw(audit, parameter=name, ax=ax, **options)
             continue
         assert draw(audit, parameter=name, ax=ax, **options) is ax
@@ -64,9 +65,9 @@ def test_every_picture_of_every_audit(audit_of, case, picture):
 
 
 @pytest.mark.parametrize("picture", PICTURES)
-def test_a_fresh_axis_and_the_tree_itself(audit_of, saved_tree, picture):
+def test_a_fresh_axis_and_a_loaded_audit(audit_of, loaded, picture):
     draw, options, _ = PICTURES[picture]
-    for data in (audit_of("everything"), audit_of("everything").data, saved_tree):
+    for data in (audit_of("everything"), loaded):
         before = plt.get_fignums()
         ax = draw(data, **options)
         assert len(plt.get_fignums()) == len(before) + 1
@@ -88,7 +89,7 @@ def test_several_parameters_have_to_be_named(audit_of, picture):
 @pytest.mark.parametrize("picture", PICTURES)
 def test_what_is_no_audit_is_refused(audit_of, picture):
     draw, options, _ = PICTURES[picture]
-    for data in ("audit.nc", None, audit_of("everything").data["score"]):
+    for data in ("audit.nc", None, audit_of("everything").data):
         with pytest.raises(ta.InputError, match=r"twoaxis\.audit"):
             draw(data, **options)
 
@@ -234,7 +235,7 @@ def test_evidence_at_one_place_adds_up(audit_of):
 def test_along_training_shows_what_was_recorded(audit_of):
     audit = audit_of("everything")
     ax = plots.plot_along_training(audit)
-    preferred = next(line for line in ax.lines if line.get_label() == "preferred by its field")
+    preferred = next(line for line in ax.lines if line.get_label() == "preferred by the field")
     expected = np.exp(audit.group("/snapshots")["preference"].values[:, 0])
     np.testing.assert_allclose(preferred.get_ydata(), expected)
     labels = [
@@ -255,7 +256,7 @@ def test_resolution_of_an_audit_marks_delivered_and_matched(audit_of):
     mean = audit.summary()["resolution_percent"].item()
     assert f"mean error {mean:.2f}%" in ax.get_title()
     away = [t.get_text() for t in plots.plot_resolution(audit_of("elsewhere")).get_legend().texts]
-    assert any("centre of the replicas 1.5" in label for label in away)
+    assert any("center of the replicas 1.5" in label for label in away)
     assert any(label.startswith("truth 1 ") for label in away)
 
 

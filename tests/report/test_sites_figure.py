@@ -65,7 +65,7 @@ def test_scattered_sites_and_several_points_are_drawn():
         forbidden=lambda p: p[:, 1] > 0.9,
     )  # fmt: skip
     axes = plt.subplots(1, 2)[1]
-    left, right = found.plot(axes=axes)
+    left, right = found.plot(ax=axes)
     assert left is axes[0]
     assert len(left.collections[0].get_offsets()) == (place[:, 1] <= 0.9).sum()
     assert "over 4 design points" in texts(right)
@@ -84,4 +84,4 @@ def test_one_of_several_parameters_is_named():
     with pytest.raises(ta.InputError, match="one of the parameters"):
         found.plot(parameter="colour")
     with pytest.raises(ta.InputError, match="two axes"):
-        found.plot(axes=plt.figure())
+        found.plot(ax=plt.figure())

@@ -156,7 +156,13 @@ LEADING = {
 }
 
 
-@pytest.mark.parametrize(("n", "axes", "bandwidth", "count"), LEADING.values(), ids=LEADING)
+@pytest.mark.parametrize(
+    ("n", "axes", "bandwidth", "count"),
+    [
+        pytest.param(*values, id=name, marks=[pytest.mark.long] * (name == "points, three axes"))
+        for name, values in LEADING.items()
+    ],
+)
 def test_leading_eigenpairs_without_the_matrix(n, axes, bandwidth, count):
     # A lattice has closed-form eigenvalues, most of them multiple: a Krylov space of one
     # vector misses copies (it does, with four and six axes).

@@ -52,7 +52,7 @@ SHARES = {
 }
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_share_of_the_pointwise_loss_that_stays_visible(seed):
     rng = np.random.default_rng(seed)
     points = rng.random((2000, 2))

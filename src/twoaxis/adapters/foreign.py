@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoaxis.arrays import FloatArray, checked_points
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
 from twoaxis.result import Message
 
-FloatArray = NDArray[np.float64]
 #: What a residual is evaluated in: double precision, whatever the weights have, or the precision
 #: of the model itself.
 Precision = Literal["float64", "model"]
@@ -62,20 +60,7 @@ def as_numpy(array: Any) -> FloatArray:
 
 def as_points(points: Any) -> FloatArray:
     """Return residual points of any library as a finite float64 array (N, k)."""
-    try:
-        array = as_numpy(points)
-        got = f"an array of shape {array.shape}"
-    except (TypeError, ValueError, RuntimeError) as error:
-        array, got = np.empty(0), f"{type(points).__name__} ({error})"
-    array = array[:, None] if array.ndim == 1 else array
-    if array.ndim != 2 or not array.size or not np.isfinite(array).all():
-        bad = array.size - np.isfinite(array).sum()
-        raise InputError(
-            "points as finite numbers of shape (N, k), one row per residual value",
-            f"{got} with {bad} values that are not finite" if bad else got,
-            "stack the coordinates as columns, as in numpy.column_stack([x, t])",
-        )
-    return array
+    return checked_points(as_numpy(points) if hasattr(points, "dtype") else points)
 
 
 def equations_of(output: Any) -> tuple[Any, ...]:
@@ -128,28 +113,6 @@ def explained(expected: str, fix: str) -> Iterator[None]:
         # Messages of JAX and PyTorch may run over pages; the first line says what happened.
         first = next(iter(str(error).strip().splitlines()), "")
         raise InputError(expected, f"{type(error).__name__}: {first}", fix) from error
-
-
-def check_callable(
-    name: str, function: Any, arguments: Sequence[str], parameters: Iterable[str]
-) -> None:
-    """Refuse a function that cannot be called with these arguments and keywords."""
-    keywords = list(parameters)
-    expected = f"a function {name}({', '.join([*arguments, *keywords])})"
-    if not callable(function):
-        raise InputError(expected, type(function).__name__, f"pass {name} as a callable")
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # built-in callables may have no signature
-        return
-    try:
-        signature.bind(*arguments, **dict.fromkeys(keywords))
-    except TypeError as error:
-        raise InputError(
-            expected,
-            f"the signature {name}{signature} ({error})",
-            "name its arguments after the parameters, or wrap it in a lambda that does",
-        ) from error
 
 
 def check_names(what: str, given: Any, known: Iterable[str]) -> None:

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from twoaxis.adapters.foreign import (
-    FloatArray,
     Precision,
     alone,
     as_numpy,
     as_points,
-    check_callable,
     check_precision,
     dtype_name,
     equations_of,
@@ -27,6 +25,8 @@ from twoaxis.adapters.foreign import (
 )
 from twoaxis.adapters.training_view import training_view
 from twoaxis.adapters.unknowns import jax_jacobian
+from twoaxis.arrays import FloatArray
+from twoaxis.errors import check_callable
 from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameter, Parameters
 from twoaxis.views import View
@@ -92,7 +92,7 @@ def from_jax(
     jax = foreign("jax", "train", "twoaxis.from_jax")
     known = Parameters(parameters)
     check_precision(precision)
-    check_callable("residual", residual, ("model", "points"), known)
+    check_callable("residual", residual, known, ("model", "points"))
     where = as_points(points)
     frozen_model = _in_inference_mode(model)
     weights = _weight_precision(jax, model)

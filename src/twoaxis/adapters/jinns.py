@@ -15,7 +15,6 @@ from typing import Any, final
 import numpy as np
 
 from twoaxis.adapters.foreign import (
-    FloatArray,
     Precision,
     as_numpy,
     as_points,
@@ -35,6 +34,7 @@ from twoaxis.adapters.unknowns import (
     read_unknown,
     with_delivered,
 )
+from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameter, Parameters

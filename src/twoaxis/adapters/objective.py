@@ -18,15 +18,14 @@ from typing import Any, final
 import numpy as np
 
 from twoaxis.adapters.foreign import (
-    FloatArray,
     as_numpy,
     as_points,
-    check_callable,
     explained,
     foreign,
 )
 from twoaxis.adapters.pytorch import from_torch
-from twoaxis.errors import InputError
+from twoaxis.arrays import FloatArray
+from twoaxis.errors import InputError, check_callable
 from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameter, Parameters
 from twoaxis.views import View
@@ -91,17 +90,17 @@ def objective(
         return subject.objective()
     torch = foreign("torch", "torch", "twoaxis.objective")
     model = _double_copy(torch, subject)
-    missing = [name for name, value in given.items() if value is None]
-    if missing:
+    if loss is None or parameters is None or residual is None or points is None:
+        missing = [name for name, value in given.items() if value is None]
         raise InputError(
             "loss, parameters, residual and points of a PyTorch model",
             f"no {', '.join(missing)}",
             "write twoaxis.objective(model, loss, parameters, residual=..., points=...)",
         )
-    known = Parameters(parameters or {})
+    known = Parameters(parameters)
     known.require("delivered")
-    check_callable("loss", loss, ("model",), known)
-    check_callable("residual", residual, ("model", "points"), known)
+    check_callable("loss", loss, known, ("model",))
+    check_callable("residual", residual, known, ("model", "points"))
     weights = [each for each in model.parameters() if each.requires_grad]
     if not weights:
         raise InputError(

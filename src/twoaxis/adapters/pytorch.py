@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from twoaxis.adapters.foreign import (
-    FloatArray,
     Precision,
     alone,
     as_numpy,
     as_points,
-    check_callable,
     check_precision,
     dtype_name,
     equations_of,
@@ -25,7 +23,8 @@ from twoaxis.adapters.foreign import (
     typical_values,
 )
 from twoaxis.adapters.training_view import training_view
-from twoaxis.errors import InputError
+from twoaxis.arrays import FloatArray
+from twoaxis.errors import InputError, check_callable
 from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameter, Parameters
 from twoaxis.result import Message
@@ -102,7 +101,7 @@ def from_torch(
             type(model).__name__,
             "pass the module itself, with its weights loaded",
         )
-    check_callable("residual", residual, ("model", "points"), known)
+    check_callable("residual", residual, known, ("model", "points"))
     tensors = _tensors(torch, model)
     used = torch.float64 if precision == "float64" else _own_precision(torch, tensors, points)
     own = tensors[0].dtype if tensors else used

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from twoaxis.adapters.foreign import FloatArray, as_numpy
+from twoaxis.adapters.foreign import as_numpy
+from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.views import Blocks, Pointwise, View, Weighted
 

@@ -17,7 +17,8 @@ from typing import Any, final
 
 import numpy as np
 
-from twoaxis.adapters.foreign import FloatArray, alone, as_numpy, explained
+from twoaxis.adapters.foreign import alone, as_numpy, explained
+from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
 from twoaxis.result import Message

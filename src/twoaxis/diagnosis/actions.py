@@ -202,14 +202,16 @@ def _coordinate_limit(audit: Audit, name: str, tolerated: float, moved: float) -
     """Return the size of the displacement, on its side, that a percentage stands for."""
     parameter = audit.parameters[name]
     if parameter.coordinate == "log":
-        # Downwards no displacement is larger than 100 percent: all of them are tolerated then.
+        # Downwards no displacement is larger than 100%: all of them are tolerated then.
         share = max(math.copysign(tolerated, moved) / 100, -1 + 1e-9)
         return abs(math.log1p(share))
     return tolerated / 100 * parameter.unit(audit.center.values[name])
 
 
 def _where(region: Region) -> str:
-    return f"The largest share of the score, {region.share:.0%}, comes from {region.words}."
+    return (
+        f"The largest share of the score, {region.share:.0%}, comes from the region {region.words}."
+    )
 
 
 def _deliver(audit: Audit, name: str) -> Action:
@@ -287,7 +289,14 @@ def actions_from(group: xr.Dataset) -> list[Action]:
     for k, owner in enumerate(group["number_action"].values.tolist()):
         label, value, unit = (group[f"number_{n}"].values[k] for n in ("label", "value", "unit"))
         numbers.setdefault(owner, []).append(Number(str(label), float(value), str(unit)))
-    texts = zip(
-        *(map(str, group[n].values) for n in ("kind", "title", "text", "call")), strict=True
-    )
-    return [Action(*row, tuple(numbers.get(k, ()))) for k, row in enumerate(texts)]
+    texts = {n: list(map(str, group[n].values)) for n in ("kind", "title", "text", "call")}
+    return [
+        Action(
+            texts["kind"][k],
+            texts["title"][k],
+            texts["text"][k],
+            texts["call"][k],
+            tuple(numbers.get(k, ())),
+        )
+        for k in range(group.sizes["action"])
+    ]

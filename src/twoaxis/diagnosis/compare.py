@@ -130,7 +130,7 @@ class Comparison(Result[xr.Dataset]):
             shown.to_string(float_format=lambda v: f"{v:.4f}"),
         ]
         for name in self.parameters:
-            row = table.loc[(name, "preference")]
+            row: Any = table.loc[(name, "preference")]
             if row["count"] > 1:
                 lines.append(
                     f"{visible(name)}: frozen scan minimum minus {what[self.centered_on]} "

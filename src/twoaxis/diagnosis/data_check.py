@@ -292,7 +292,7 @@ def _misfits(basic: Mapping[str, Any], count: int) -> dict[str, Any]:
 
 def derived_of_data(audit: Audit) -> dict[str, Any]:
     """Return variables of ``/matched`` and ``/resimulation`` that follow from the others."""
-    found = {}
+    found: dict[str, Any] = {}
     matched, again = audit.group("/matched"), audit.group("/resimulation")
     if matched is not None:
         values = _comparison(matched["estimate"].values, audit.parameters, audit.center)

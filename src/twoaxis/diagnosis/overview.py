@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 NAME_WIDTH = 30
-GLOSSARY = "Terms: docs/glossary.md"
+GLOSSARY = "Terms are explained in docs/glossary.md."
 
 
 # ------------------------------------------------------------------ rows
@@ -55,9 +55,7 @@ def coordinate_rows(audit: Audit, name: str) -> list[Row]:
     label = f"{audit.matched_noun} ({statistic_word(audit)})"
     rows.append(_compared(audit, name, label, "resolution", "resolution", ("tight", "loose")))
     rows += _displacement(audit, name)
-    status = audit.scan.status.partition(":")[0]
-    where = "" if status == "interior" else visible(status)
-    rows.append(Row("frozen scan minimum", percent(audit.percent("scan", name)), note=where))
+    rows.append(_scan(audit, name))
     if audit.cross_view:
         trained = audit.percent("training_preference", name)
         rows.append(Row("displacement, training view", percent(trained)))
@@ -95,13 +93,24 @@ def _displacement(audit: Audit, name: str) -> list[Row]:
     return [row, Row("displacement D", f"{number(moved, '+.4f')} ± {number(spread, '.1g')}")]
 
 
+def _scan(audit: Audit, name: str) -> Row:
+    """Distance of the scan minimum from the center, and where it lies."""
+    status = audit.scan.status.partition(":")[0]
+    notes = [] if status == "interior" else [visible(status)]
+    if audit.scan.minimum is not None:
+        notes.insert(0, f"at {number(audit.scan.minimum[name], '.5g')}")
+    distance = percent(audit.percent("scan", name))
+    return Row("frozen scan minimum", distance, note="; ".join(notes))
+
+
 def _identity(audit: Audit, name: str) -> str:
     """Delivered minus truth = preference + gap, in coordinates."""
     found = audit.delivery
     if found is None or found.total is None or found.preference is None:
         return ""
     total, preference, gap = found.total[name], found.preference[name], found.gap[name]
-    return f"{number(total, '+.4f')} = {number(preference, '+.4f')} {number(gap, '+.4f')}"
+    terms = f"{number(total, '+.4f')} = {number(preference, '+.4f')} {number(gap, '+.4f')}"
+    return f"total = preference + gap: {terms}"
 
 
 def _matched_rows(audit: Audit, name: str) -> list[Row]:

@@ -1,27 +1,21 @@
-r"""From a residual function to numbers that replace it, and how accurately they do.
-
-A residual reduced to numbers: its dependence on the parameters, without the code behind it.
+r"""A residual function reduced to numbers that replace it, and how accurately they do.
 
 Where the residual is affine in the physical parameters, ``r(p) = a + sum_j p_j b_j``, the
-vectors ``a`` and ``b_j`` are all of it, everywhere. Any other residual is sampled at Chebyshev
-nodes of the coordinates, inside the bounds, until interpolation between them is accurate.
+vectors ``a`` and ``b_j`` are all of it, everywhere. Whether it is, a few values on one side of
+the center do not tell: a clamp or a switch of regimes may lie on the other. The affine form
+through the center and one end of every parameter is compared with the residual at the other
+ends, at values spread over each parameter with the others at the center, and at random values
+of all of them.
 
-Interpolation on a tensor grid of Chebyshev nodes.
-
-A smooth function on an interval is known almost everywhere from its values at
+Any other residual is sampled on a tensor grid of Chebyshev nodes of the coordinates, inside the
+bounds, until interpolation between them is accurate. A smooth function on an interval is known
+almost everywhere from its values at
 
 .. math:: q_i = \tfrac{a+b}{2} - \tfrac{b-a}{2}\cos\frac{i\pi}{n-1}, \qquad i = 0, \dots, n-1,
 
 through the barycentric formula: the error falls geometrically with ``n`` for an analytic
 function, and rounding does not grow. The Chebyshev coefficients of the samples tell how many
 nodes are enough.
-
-Is a residual affine in its physical parameters, all over the bounds?
-
-A few values on one side of the centre do not tell: a clamp or a switch of regimes may lie on the
-other. The affine form through the centre and one end of every parameter is compared with the
-residual at the other ends, at values spread over each parameter with the others at the centre,
-and at random values of all of them.
 """
 
 from __future__ import annotations
@@ -64,7 +58,7 @@ class TensorGrid:
     Attributes
     ----------
     nodes : tuple of arrays
-        One array of rising nodes for each coordinate.
+        One array of ascending nodes for each coordinate.
 
     Examples
     --------
@@ -171,8 +165,8 @@ class AffineForm:
         return self.slopes.copy()
 
     def in_words(self) -> str:
-        """Say how the residual is kept."""
-        return "affine in its parameters and kept as such"
+        """Say how the residual is stored."""
+        return "affine in its parameters and stored exactly"
 
 
 @dataclass(frozen=True)
@@ -206,7 +200,7 @@ class SampledForm:
         return np.asarray(self.grid.slopes(self.samples, where) / np.array(stretch))
 
     def in_words(self) -> str:
-        """Say how the residual is kept."""
+        """Say how the residual is stored."""
         return f"interpolated between {' x '.join(map(str, self.grid.shape))} samples"
 
     def _coordinates(
@@ -222,7 +216,7 @@ class SampledForm:
                 raise InputError(
                     f"{name} where the residual was sampled, {low:g} to {high:g}",
                     f"{name}={value:g}",
-                    "stay inside, or export the residual again from its model with wider bounds",
+                    "stay inside, or save the residual again from its model with wider bounds",
                 )
             inside = min(max(value, low), high)
             q = float(parameter.to_coordinate(inside))
@@ -264,7 +258,7 @@ class AffineTest:
     checked : int
         Number of parameter values at which form and residual were compared.
     deviation : float
-        Largest deviation there, relative to the residual there and at the centre.
+        Largest deviation there, relative to the residual there and at the center.
     largest : float
         Largest absolute residual value that was met.
     """
@@ -397,7 +391,7 @@ def reduce_residual(frozen: FrozenResidual, center: FloatArray, single: bool) ->
     ----------
     frozen : FrozenResidual
     center : array, shape (d,)
-        Coordinates in whose neighbourhood accuracy is checked, too.
+        Coordinates in whose neighborhood accuracy is checked, too.
     single : bool
         Whether the residual is computed in single precision, whose rounding no number of
         samples removes.
@@ -433,7 +427,7 @@ class _Counted:
 
 
 def _sampled(residual: _Counted, center: FloatArray, tolerance: float) -> Reduced:
-    """Sample on as many nodes as lines through the centre call for; measure the error between."""
+    """Sample on as many nodes as lines through the center call for; measure the error between."""
     low, high = residual.frozen.coordinate_bounds
     lines = [_line(residual, center, j, low[j], high[j], tolerance) for j in range(len(low))]
     shape = _shape(residual, lines, tolerance)
@@ -447,14 +441,14 @@ def _sampled(residual: _Counted, center: FloatArray, tolerance: float) -> Reduce
         worst = _worst(residual, form, checks, scale)
         if worst <= tolerance:
             return Reduced(form, worst, len(checks), tolerance, residual.calls)
-        # Lines through the centre do not see everything that happens between them.
+        # Lines through the center do not see everything that happens between them.
         shape = tuple(n + (n + 1) // 2 for n in shape)
 
 
 def _line(
     residual: _Counted, center: FloatArray, j: int, low: float, high: float, tolerance: float
 ) -> FloatArray:
-    """Chebyshev coefficients along coordinate j through the centre, until they have died out."""
+    """Chebyshev coefficients along coordinate j through the center, until they have died out."""
     count, before = FIRST_COUNT, np.inf
     while count <= MOST_NODES:
         values = []
@@ -487,7 +481,7 @@ def _shape(residual: _Counted, lines: list[FloatArray], tolerance: float) -> tup
 
 
 def _worst(residual: _Counted, form: Form, checks: list[FloatArray], scale: float) -> float:
-    """Largest error at some coordinates, relative to the residual there and at the centre."""
+    """Largest error at some coordinates, relative to the residual there and at the center."""
     parameters, worst = residual.frozen.parameters, 0.0
     for where in checks:
         expected = residual(where)
@@ -508,7 +502,7 @@ def _filled(residual: _Counted, grid: TensorGrid) -> FloatArray:
 
 
 def _between(grid: TensorGrid, center: FloatArray) -> list[FloatArray]:
-    """Coordinates between the nodes: along each axis through the centre, and anywhere."""
+    """Coordinates between the nodes: along each axis through the center, and anywhere."""
     found = [center]
     for j, nodes in enumerate(grid.nodes):
         gaps = (nodes[1:] + nodes[:-1]) / 2
@@ -531,5 +525,5 @@ def _check_budget(residual: _Counted, shape: tuple[int, ...], tolerance: float) 
             f"a residual whose dependence on its parameters can be sampled to {tolerance:g} with "
             f"at most {MOST_CALLS:,} calls and {MOST_NUMBERS:,} numbers",
             f"one that needs {' x '.join(map(str, shape))} samples of {residual.size:,} values",
-            "narrow the bounds, export fewer points or fewer parameters, or make it smooth in them",
+            "narrow the bounds, save fewer points or fewer parameters, or make it smooth in them",
         )

@@ -9,14 +9,13 @@ with a reason, so that the caller can exclude it by name.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, check_callable
 from twoaxis.parameters import Parameter, Parameters
 from twoaxis.progress import Advance
 
@@ -74,7 +73,7 @@ class ForwardModel:
         self.vectorized = vectorized
         self.name = name
         self._forward = forward
-        self._check_signature(center)
+        check_callable(self.name, self._forward, center)
         self.shape, self.center_values = self._first_call(center)
         self.entries: IndexArray = np.arange(self.size)
 
@@ -192,26 +191,6 @@ class ForwardModel:
         if array.size == 0:
             raise InputError(f"{self.name} to return predictions", "an empty array", "return some")
         return array.shape[1:], array.ravel()
-
-    def _check_signature(self, center: Mapping[str, float]) -> None:
-        if not callable(self._forward):
-            raise InputError(
-                f"{self.name} to be a function of the parameters",
-                type(self._forward).__name__,
-                "pass a callable, as in forward=lambda nu: simulate(nu)",
-            )
-        try:
-            signature = inspect.signature(self._forward)
-        except (TypeError, ValueError):  # built-in callables may have none
-            return
-        try:
-            signature.bind(**dict.fromkeys(center))
-        except TypeError as error:
-            raise InputError(
-                f"{self.name} to take the keywords {', '.join(self.parameters)}",
-                f"the signature {self.name}{signature} ({error})",
-                "name its arguments like the parameters, or wrap it in a lambda that does",
-            ) from None
 
 
 def describe(physical: Mapping[str, FloatArray]) -> str:

@@ -38,7 +38,7 @@ def offsets_inside(
 ) -> tuple[int, ...]:
     """Return `count` successive integers k with ``low <= center + k size <= high``.
 
-    They are as centred as the interval allows, and zero is among them while the interval is at
+    They are as centered as the interval allows, and zero is among them while the interval is at
     least ``2 (count - 1)`` steps wide.
 
     Examples
@@ -109,12 +109,12 @@ def disagreements(
     frozen : FrozenResidual
     center : array, shape (d,)
     output : array or sequence of array
-        What the residual returned at the centre: its precision and its equations.
+        What the residual returned at the center: its precision and its equations.
     residual : array, shape (N,)
         The same as a vector.
     columns : array, shape (N, d)
     units : array, shape (d,)
-        What stands for 100 percent of each coordinate.
+        What stands for 100% of each coordinate.
     """
     rounding = rounding_unit(output)
     parts = output if isinstance(output, (tuple, list)) else [output]
@@ -163,7 +163,7 @@ def _compared(
         moved[j] = np.clip(center[j] + k * h, low[j], high[j])
         values[row] = residual if k == 0 else same_size(frozen.at(moved), residual)
     five = difference_weights(offsets, 1)
-    # The three values nearest to the centre.
+    # The three values nearest to the center.
     begin = min(max(offsets.index(0) - 1, 0), 2)
     three = np.zeros(5)
     three[begin : begin + 3] = difference_weights(offsets[begin : begin + 3], 1)

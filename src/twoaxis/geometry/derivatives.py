@@ -3,9 +3,9 @@ r"""How the residual changes with the parameters, as exactly as its author allow
 First derivatives are exact where the residual brings its own, or where it is made of JAX or
 PyTorch operations: these libraries are never imported here, but where a residual returns one
 of their arrays, the library is loaded already and differentiates the residual forward. Any
-other residual is differenced, centred, in the coordinate, with the published step 1e-3; next to
-a bound the difference is shifted inward, and stays of second order: the residual is never
-evaluated outside the bounds.
+other residual is differentiated by central differences in the coordinate, with the published
+step 1e-3; next to a bound the difference is shifted inward, and stays of second order: the
+residual is never evaluated outside the bounds.
 
 Exact derivatives are compared with differences before they are used
 (`twoaxis.geometry.derivative_check`): a plain number, a detached tensor or ``stop_gradient`` in
@@ -95,7 +95,7 @@ def linearize(
     step : float
     check : bool
         Compare exact derivatives with differences, and two evaluations with each other. A
-        caller that has done so nearby, as a scan has at its centre, may leave it out.
+        caller that has done so nearby, as a scan has at its center, may leave it out.
     """
     if derivative not in ("auto", "exact", "difference"):
         raise InputError(
@@ -166,16 +166,16 @@ def _verified(
     wrong = disagreements(frozen, center, output, residual, columns * first, units)
     if not wrong:
         return columns, ""
-    told = "; ".join(_in_words(each, frozen, first) for each in wrong)
+    differences = "; ".join(_in_words(each, frozen, first) for each in wrong)
     if given:
         raise InputError(
             "a jacobian that agrees with differences of the residual",
-            told,
+            differences,
             "correct signs, factors and the order of its columns: they are derivatives by the "
             "physical parameters, not by their logarithms; from an adapter, remove float(), "
             ".detach() and stop_gradient on the parameter in the equation",
         )
-    return None, f"{source.removeprefix('exact, by ')} disagrees with differences: {told}"
+    return None, f"{source.removeprefix('exact, by ')} disagrees with differences: {differences}"
 
 
 def _in_words(found: Disagreement, frozen: FrozenResidual, first: FloatArray) -> str:
@@ -210,14 +210,14 @@ def _slopes_of_values(frozen: FrozenResidual, center: FloatArray) -> tuple[Float
 
 @dataclass
 class _Neighbors:
-    """The residual around a centre, in steps of its differences, inside the bounds.
+    """The residual around a center, in steps of its differences, inside the bounds.
 
     Attributes
     ----------
     frozen : FrozenResidual
     center : array, shape (d,)
     residual : array, shape (N,)
-        At the centre.
+        At the center.
     step : float
     sizes : array, shape (d,)
         The step of each coordinate, at most an eighth of the distance between its bounds.
@@ -253,7 +253,7 @@ class _Neighbors:
         return [(k, w) for k, w in zip(offsets, weights.tolist(), strict=True) if w != 0]
 
     def where(self, steps: dict[int, int]) -> FloatArray:
-        """Coordinates so many steps away from the centre."""
+        """Coordinates so many steps away from the center."""
         moved = self.center.copy()
         for j, k in steps.items():
             moved[j] += k * self.sizes[j]
@@ -268,7 +268,7 @@ class _Neighbors:
         return self._known[j, k]
 
     def at(self, steps: dict[int, int]) -> FloatArray:
-        """Residual so many steps away from the centre."""
+        """Residual so many steps away from the center."""
         return same_size(self.frozen.at(self.where(steps)), self.residual)
 
     @property
@@ -304,13 +304,13 @@ def _from_exact(
 
 
 def _unit(frozen: FrozenResidual, center: FloatArray, j: int) -> float:
-    """What stands for 100 percent of coordinate j, as the scale of a difference's step."""
+    """What stands for 100% of coordinate j, as the scale of a difference's step."""
     parameter = list(frozen.parameters.values())[j]
     if parameter.coordinate == "log":
         return 1.0
     low, high = parameter.coordinate_bounds
     size = parameter.scale or abs(float(center[j]))
-    # A centre at or near zero has no magnitude of its own; the width of the bounds gives one.
+    # A center at or near zero has no magnitude of its own; the width of the bounds gives one.
     return size if size > 1e-6 * (high - low) else high - low
 
 
@@ -334,7 +334,7 @@ def _by_differences(around: _Neighbors, doubt: str) -> Linearization:
                 matrix[i, j] = matrix[j, i] = cross / (around.sizes[i] * around.sizes[j])
         return matrix
 
-    source = f"centred differences, step {around.step:g}"
+    source = f"central differences, step {around.step:g}"
     if around.shifted:
         source += f", one-sided at a bound of {', '.join(around.shifted)}"
     if doubt:

@@ -617,7 +617,7 @@ def _calibration(
 def _trimmed(rows: dict[str, Any]) -> tuple[dict[str, Any], list[Message]]:
     """Leave out candidates at either end that could not be simulated, and say which.
 
-    One between others stays: without a test nothing speaks against it, so it is kept in every set.
+    One between others stays: without a test it cannot be rejected, so it is kept in every set.
     """
     usable = np.flatnonzero(rows["simulated"])
     if usable.size < 2:

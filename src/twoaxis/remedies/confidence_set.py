@@ -208,7 +208,7 @@ class ConfidenceSet(Result[xr.DataTree]):
 
     @property
     def width_percent(self) -> float:
-        """Total length of the set in percent of the delivered value; of the tested part if open."""
+        """Total length of the set in % of the delivered value; of the tested part if open."""
         total = sum(part.high - part.low for part in self.intervals)
         return abs(float(self.calibration.parameter.percent(self.estimate + total, self.estimate)))
 
@@ -555,7 +555,7 @@ def _more(found: Calibration, observed: float, parts: list[SetInterval]) -> Any:
     p, q = found.parameter, found.coordinates
     middle = crossings(q, medians(found.estimates), observed)
     fresh = p.to_value(refined(q, parts, middle[~np.isnan(middle)]))
-    # Halving ends where neighbours are one rounding apart.
+    # Halving ends where neighbors are one rounding apart.
     return fresh[~np.isin(fresh, found.candidates)]
 
 

@@ -222,7 +222,7 @@ def kept_pieces(
 def _nonnegative(height: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return between which shares a function, linear between nodes, is not negative.
 
-    Next to an infinite node the whole piece counts, as the other node says nothing there.
+    Next to an infinite node the whole piece counts.
     """
     left, right = height[..., :-1], height[..., 1:]
     infinite = np.isinf(left) | np.isinf(right)

@@ -70,6 +70,20 @@ class OtherViews:
         sizes = self.ranking["mean_size"]
         return bool(self.chosen and sizes[self.chosen] < sizes[self.own])
 
+    @property
+    def comparison(self) -> dict[str, str]:
+        """By parameter: whether the chosen method is "better", "worse", "unclear" or "too few".
+
+        It compares the sizes of the delivered errors on the same simulated datasets; empty where
+        nothing was trained.
+        """
+        if self.after is None:
+            return {}
+        return {
+            name: _comparison(_sizes(self.before, name), _sizes(self.after, name))
+            for name in self.before.parameters
+        }
+
     def actions(self) -> list[Action]:
         """Return how the views compare, for the actions of an audit."""
         sizes, chosen = self.ranking["mean_size"], self.chosen
@@ -176,7 +190,7 @@ def _trained(found: OtherViews, after: SimulatedAudit) -> str:
                 f" Trained on the same simulated datasets ({both.sum()} of {after.replicas} were "
                 f"finished by both), {found.chosen} has a mean absolute error of {now:.3g} in the "
                 f"coordinate of {name}, and {found.own} of {before:.3g}: "
-                f"{_comparison(found, *sizes)}."
+                f"{COMPARISONS[found.comparison[name]].format(found.chosen, found.own)}."
             )
         if found.delivered:
             text += (
@@ -188,16 +202,24 @@ def _trained(found: OtherViews, after: SimulatedAudit) -> str:
     return text
 
 
-def _comparison(found: OtherViews, before: FloatArray, after: FloatArray) -> str:
+# What a comparison says; {0} is the other method, {1} that of the run.
+COMPARISONS = {
+    "too few": "too few replicas to compare them",
+    "unclear": "no clear difference",
+    "better": "{0} is better here",
+    "worse": "{1} is better here",
+}
+
+
+def _comparison(before: FloatArray, after: FloatArray) -> str:
     """Compare the two on the same datasets, by the mean of the differences."""
     differences = (after - before)[np.isfinite(after - before)]
     if len(differences) < 2:
-        return "too few replicas to compare them"
+        return "too few"
     error = differences.std(ddof=1) / np.sqrt(len(differences))
     if abs(differences.mean()) < CLEAR * error:
-        return "no clear difference"
-    better = found.chosen if differences.mean() < 0 else found.own
-    return f"{better} is better here"
+        return "unclear"
+    return "better" if differences.mean() < 0 else "worse"
 
 
 def _sizes(simulated: SimulatedAudit, name: str) -> FloatArray:

@@ -50,7 +50,7 @@ WIDER = 10.0
 CLOSED, HALF = 90.0, 50.0
 # A loss that falls by this many percent was far from its minimum, whatever the gap.
 UNFINISHED = 25.0
-# Smaller gaps, in percent, are printed as less than this.
+# Smaller gaps, in %, are printed as less than this.
 SMALLEST = 0.01
 STATE = ("stage", "parameter")
 DELIVERED, MINIMUM, FINISHED = "delivered", "frozen minimum", "finished"
@@ -174,12 +174,12 @@ class Polish(Result[xr.Dataset]):
 
     @property
     def gap_before(self) -> dict[str, float] | None:
-        """Signed gap of the delivered state, in percent; None where the field prefers nothing."""
+        """Signed gap of the delivered state, in %; None where the field prefers nothing."""
         return self._row("gap_percent", DELIVERED)
 
     @property
     def gap_after(self) -> dict[str, float] | None:
-        """Signed gap after joint finishing, in percent."""
+        """Signed gap after joint finishing, in %."""
         return self._row("gap_percent", FINISHED)
 
     @property
@@ -244,11 +244,11 @@ class Polish(Result[xr.Dataset]):
     def summary(self) -> pd.DataFrame:
         """Return a row per stage and parameter.
 
-        Columns: value, what the stage's field prefers, the gap in percent, the error in percent
+        Columns: value, what the stage's field prefers, the gap in %, the error in %
         where the truth is known, and the residual loss.
         """
         columns = ("value", "preferred", "gap_percent", "error_percent", "residual_loss")
-        table = self.data[list(columns)].to_dataframe(dim_order=STATE)
+        table: pd.DataFrame = self.data[list(columns)].to_dataframe(dim_order=STATE)
         return table[list(columns)].dropna(axis=1, how="all")
 
     def actions(self) -> list[Action]:

@@ -44,7 +44,7 @@ def choose(names: Sequence[str], parameter: str | None) -> str:
     """Return the name of one parameter, which may be left out where there is only one."""
     if parameter is None and len(names) == 1:
         return names[0]
-    if parameter not in names:
+    if parameter is None or parameter not in names:
         raise InputError(
             f"one of the parameters {', '.join(names)}",
             f"parameter={parameter!r}",

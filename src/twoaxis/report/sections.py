@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from twoaxis.diagnosis import Audit
 from twoaxis.diagnosis.result import MISSING
@@ -112,7 +112,7 @@ def profile_section(audit: Audit) -> Section:
 def _evidence(audit: Audit) -> Section:
     def drawn(quantity: evidence.Quantity, name: str = "") -> str:
         words = evidence.describe(audit, quantity, name)
-        options = {"quantity": quantity, "parameter": name or None}
+        options: dict[str, Any] = {"quantity": quantity, "parameter": name or None}
         return inline_svg(evidence.plot_evidence, audit, alt=words, size=SMALL, **options)
 
     pictures, missing = [], []
@@ -170,8 +170,9 @@ def _delivery(audit: Audit) -> Section:
         view = visible(audit.delivery.view)
         for name in audit.names:
             words = delivery.describe(audit.delivery, name)
-            options = {"size": delivery.SIZE, "parameter": name}
-            svg = inline_svg(delivery.plot_delivery, audit, alt=words, **options)
+            svg = inline_svg(
+                delivery.plot_delivery, audit, alt=words, size=delivery.SIZE, parameter=name
+            )
             caption = f"Delivery of {visible(name)}, under the training view ({view})."
             pictures.append(Picture(svg, caption, reading))
     return Section("delivery", "Delivery", pictures, missing)
@@ -200,7 +201,8 @@ def _training(audit: Audit) -> Section:
         caption, reading = READINGS_ALONG[quantity]
         for name in audit.names[: 1 if quantity == "loss" else None]:
             words = along.describe(audit, quantity, name)
-            options = {"quantity": quantity, "parameter": None if quantity == "loss" else name}
+            only = None if quantity == "loss" else name
+            options: dict[str, Any] = {"quantity": quantity, "parameter": only}
             svg = inline_svg(along.plot_along_training, audit, alt=words, size=MIDDLE, **options)
             shown = caption.format(visible(name))
             if quantity == "parameter" and audit.snapshots is None:

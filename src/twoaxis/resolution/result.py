@@ -314,7 +314,7 @@ class Resolution(CenteredResult):
         return int(self.data.sizes["replica"])
 
     def _of_parameters(self, variable: str) -> xr.DataArray:
-        array = self.data[variable]
+        array: xr.DataArray = self.data[variable]
         if array.sizes["parameter"] > 1:
             return array
         one: xr.DataArray = array.isel(parameter=0, drop=True)

@@ -202,7 +202,7 @@ class _BoundGaussian(BoundView):
 
 
 def _kernel_pairs(kernel: Kernel, count: int) -> tuple[FloatArray, FloatArray]:
-    """Return leading eigenpairs of K, from the matrix where that is small or all are wanted."""
+    """Return leading eigenpairs of K, from the matrix where that is small or all are requested."""
     most = 4 * count >= kernel.size and kernel.size <= DENSE_LIMIT
     if kernel.size <= DENSE_PAIRS_LIMIT or most:
         return dense_pairs(kernel.matrix(), count)

@@ -135,15 +135,15 @@ class BoundView(ABC):
             raise InputError(
                 "count as an integer of at least 1", f"count={count!r}", "pass count=64"
             )
-        wanted = self.rank if count is None else min(int(count), self.rank)
-        if self.size * wanted > DENSE_LIMIT**2:
+        number = self.rank if count is None else min(int(count), self.rank)
+        if self.size * number > DENSE_LIMIT**2:
             most = DENSE_LIMIT**2 // self.size
             raise InputError(
                 f"at most {most:,} eigenvectors of {self.size:,} points",
-                f"{wanted:,} of them, which take {8e-9 * self.size * wanted:,.0f} GB",
+                f"{number:,} of them, which take {8e-9 * self.size * number:,.0f} GB",
                 f"ask for fewer, as in eigenpairs(count={min(64, most)})",
             )
-        return self._eigenpairs(wanted)
+        return self._eigenpairs(number)
 
     @abstractmethod
     def _apply(self, columns: FloatArray) -> FloatArray:
@@ -295,9 +295,9 @@ def iterative_pairs(
     # what an old one could reach has been found.
     starts = np.random.default_rng(0)
 
-    def run(operator: Apply, wanted: int, tolerance: float) -> tuple[FloatArray, FloatArray]:
+    def run(operator: Apply, number: int, tolerance: float) -> tuple[FloatArray, FloatArray]:
         start = starts.standard_normal(size)
-        return _lanczos(operator, start, wanted, scale, tolerance)
+        return _lanczos(operator, start, number, scale, tolerance)
 
     values, vectors = run(apply, count, ITERATION_TOLERANCE)
     while True:

@@ -344,5 +344,5 @@ def test_scan_and_audit_run_on_it(burgers_model, tmp_path):
     np.testing.assert_allclose(scan.minimum["nu"], best, rtol=1e-6)
     audit = ta.audit(frozen, tolerance=ta.Tolerance(material=5, resolution=5, preference=5))
     assert f"{frozen.parameters['nu'].delivered:.4g}"[:5] in str(audit)
-    audit.to_netcdf(tmp_path / "audit.nc")
-    assert str(ta.load_audit(tmp_path / "audit.nc")) == str(audit)
+    audit.save(tmp_path / "audit.nc")
+    assert str(ta.load(tmp_path / "audit.nc")) == str(audit)

@@ -15,7 +15,8 @@ import twoaxis as ta
 from twoaxis.adapters.deepxde import from_deepxde
 
 PRECISIONS = pytest.mark.parametrize(
-    ("precision", "tolerance"), [("model", 1e-5), ("float64", 1e-10)]
+    ("precision", "tolerance"),
+    [("float64", 1e-10), pytest.param("model", 1e-5, marks=pytest.mark.long)],
 )
 LORENZ = {
     "sigma": ta.Parameter(truth=10.0, bounds=(1, 100)),
@@ -46,15 +47,17 @@ def train(dde):
 
 
 @pytest.fixture(scope="session")
-def freeze(lorenz, diffusion):
+def freeze(request):
     """Freeze a model once in each precision: JAX compiles a program for each."""
 
     @cache
     def freeze(name, precision):
         if name == "lorenz":
+            lorenz = request.getfixturevalue("lorenz")
             return from_deepxde(
                 lorenz.model, LORENZ, unknowns=lorenz.variables, precision=precision
             )
+        diffusion = request.getfixturevalue("diffusion")
         return from_deepxde(
             diffusion.model, {"D": K}, transform={"D": diffusion.exp}, precision=precision
         )
@@ -140,6 +143,7 @@ def close(found, wanted, tolerance):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance * scale)
 
 
+@pytest.mark.long  # JAX compiles the training of three equations for half a minute
 @PRECISIONS
 def test_system(lorenz, freeze, precision, tolerance):
     frozen = freeze("lorenz", precision)
@@ -191,6 +195,7 @@ def test_space_and_time_through_a_transform(diffusion, freeze, precision, tolera
     close(other, (first[:, 0, 1] - 0.2 * second[:, 0, 0, 0])[:3], tolerance)
 
 
+@pytest.mark.long
 def test_deepxde_predicts_the_same(diffusion, freeze):
     """DeepXDE's own way to a residual, the unknown at another value."""
     frozen = freeze("diffusion", "model")
@@ -205,21 +210,24 @@ def test_deepxde_predicts_the_same(diffusion, freeze):
         close(frozen.residual(D=value), wanted[:, 0], 1e-5)
 
 
-def test_loss_of_the_training(lorenz, diffusion, freeze):
-    cases = [
-        (freeze("lorenz", "model"), lorenz, 3),
-        (freeze("diffusion", "model"), diffusion, 1),
-    ]
-    np.testing.assert_array_equal(cases[0][0].view.weights, [1, 10, 0.5])
-    for frozen, case, equations in cases:
-        values = {name: p.delivered for name, p in frozen.parameters.items()}
-        r = frozen.checked(frozen.residual(**values), values)
-        loss = frozen.view.bind(frozen.points).quadratic(r, r)
-        wanted = case.model.train_state.loss_train[:equations].sum()
-        np.testing.assert_allclose(loss, wanted, rtol=1e-5)
+@pytest.mark.parametrize(
+    ("name", "equations"), [("diffusion", 1), pytest.param("lorenz", 3, marks=pytest.mark.long)]
+)
+def test_loss_of_the_training(request, freeze, name, equations):
+    case, frozen = request.getfixturevalue(name), freeze(name, "float64")
+    values = {name: p.delivered for name, p in frozen.parameters.items()}
+    r = frozen.checked(frozen.residual(**values), values)
+    loss = frozen.view.bind(frozen.points).quadratic(r, r)
+    expected = case.model.train_state.loss_train[:equations].sum()
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("precision", ["model", "float64"])
+@pytest.mark.long
+def test_loss_weights_become_the_view(freeze):
+    np.testing.assert_array_equal(freeze("lorenz", "float64").view.weights, [1, 10, 0.5])
+
+
+@pytest.mark.parametrize("precision", ["float64", pytest.param("model", marks=pytest.mark.long)])
 def test_model_is_left_as_it_was(diffusion, precision):
     import jax
 
@@ -245,6 +253,7 @@ def test_model_is_left_as_it_was(diffusion, precision):
     assert state() == before
 
 
+@pytest.mark.long
 def test_training_goes_on_and_the_frozen_residual_stays(dde, train):
     k = dde.Variable(2.0)
 
@@ -282,15 +291,19 @@ def decay(dde, train):
 GIVEN = ta.Parameter(truth=1.0, bounds=(0.05, 20), delivered=2.0)
 
 
-def test_names(dde, decay, lorenz):
+@pytest.mark.long
+def test_every_variable_needs_a_name(lorenz):
+    with pytest.raises(ta.InputError, match="2 without one"):
+        from_deepxde(lorenz.model, {"rho": (lorenz.variables["rho"], LORENZ["rho"])})
+
+
+def test_names(dde, decay):
     model, k = decay(lambda u, u_t, k: u_t + k * u)
     assert from_deepxde(model, {"k": (k, GIVEN)}).parameters["k"].delivered == 2.0
     with pytest.raises(ta.InputError, match="not its value"):
         from_deepxde(model, {"k": (k.value, GIVEN)})
     with pytest.raises(ta.InputError, match="not among its 1"):
-        from_deepxde(model, {"k": (lorenz.variables["rho"], GIVEN)})
-    with pytest.raises(ta.InputError, match="2 without one"):
-        from_deepxde(lorenz.model, {"rho": (lorenz.variables["rho"], LORENZ["rho"])})
+        from_deepxde(model, {"k": (dde.Variable(2.0), GIVEN)})
     with pytest.raises(ta.InputError, match="not been trained in this process"):
         from_deepxde(model, {"k": (k, K)})
     with pytest.raises(ta.InputError, match="has not been compiled"):

@@ -5,14 +5,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CASES = Path(__file__).with_name("cases.py")
 # What is trained there takes milliseconds; compiling it well would take seconds.
 QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
-def test_cases_of_the_jax_backend_pass():
+def run(*options):
+    """Run the cases; return how many passed. None is skipped or lost by a change of its name."""
     found = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rA", str(CASES)],
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-rA",
+         *options, str(CASES)],
         env={**os.environ, "DDE_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "XLA_FLAGS": QUICK},
         cwd=Path(__file__).parents[3],
         capture_output=True,
@@ -20,5 +24,13 @@ def test_cases_of_the_jax_backend_pass():
         check=False,
     )  # fmt: skip
     assert found.returncode == 0, found.stdout + found.stderr
-    # Each of them ran: none is skipped, and none is lost by a change of its name.
-    assert found.stdout.count("\nPASSED ") == 13, found.stdout
+    return found.stdout.count("\nPASSED ")
+
+
+def test_cases_of_the_jax_backend_pass():
+    assert run() == 7
+
+
+@pytest.mark.long
+def test_long_cases_of_the_jax_backend_pass():
+    assert run("--only-long") == 9

@@ -148,7 +148,7 @@ def test_darcy_has_two_parameters_and_a_better_layout_than_the_published():
         ({"forward": 3.0}, "to be a function"),
         ({"forward": lambda rate: rate * np.full(51, np.nan)}, "room for 0"),
         ({"forward": lambda rate: np.ones(51) + 0 * rate}, "depend on the parameters"),
-        ({"forward": lambda rate: rate // 0}, "to work at the centre"),
+        ({"forward": lambda rate: rate // 0}, "to work at the center"),
         ({"forward": lambda speed: speed * T}, "keywords"),
     ],
 )

@@ -11,8 +11,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from twoaxis.adapters.foreign import FloatArray
 from twoaxis.adapters.unknowns import Arithmetic, Model
+from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 
 

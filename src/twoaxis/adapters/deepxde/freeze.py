@@ -19,7 +19,6 @@ from twoaxis.adapters.deepxde.jax_backend import JaxBackend
 from twoaxis.adapters.deepxde.pytorch_backend import PyTorchBackend
 from twoaxis.adapters.deepxde.variables import delivered, named_unknowns
 from twoaxis.adapters.foreign import (
-    FloatArray,
     Precision,
     as_numpy,
     as_points,
@@ -31,6 +30,7 @@ from twoaxis.adapters.foreign import (
 )
 from twoaxis.adapters.training_view import check_view, training_view
 from twoaxis.adapters.unknowns import FrozenEquations, Unknown
+from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.result import Message

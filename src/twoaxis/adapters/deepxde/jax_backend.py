@@ -9,8 +9,9 @@ from typing import Any, final
 import numpy as np
 
 from twoaxis.adapters.deepxde.backend import Backend, as_columns
-from twoaxis.adapters.foreign import FloatArray, as_numpy, same_random_numbers
+from twoaxis.adapters.foreign import as_numpy, same_random_numbers
 from twoaxis.adapters.unknowns import JaxArithmetic, jax_jacobian
+from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 
 

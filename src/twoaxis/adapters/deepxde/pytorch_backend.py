@@ -11,13 +11,13 @@ import numpy as np
 
 from twoaxis.adapters.deepxde.backend import Backend, as_columns
 from twoaxis.adapters.foreign import (
-    FloatArray,
     as_numpy,
     dtype_name,
     explained,
     same_random_numbers,
 )
 from twoaxis.adapters.unknowns import TorchArithmetic, torch_jacobian
+from twoaxis.arrays import FloatArray
 
 
 @final

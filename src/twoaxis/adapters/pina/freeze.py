@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from twoaxis.adapters.foreign import (
-    FloatArray,
     Precision,
     as_numpy,
     check_names,
@@ -34,6 +33,7 @@ from twoaxis.adapters.unknowns import (
     read_unknown,
     with_delivered,
 )
+from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameter, Parameters

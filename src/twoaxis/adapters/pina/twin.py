@@ -15,7 +15,6 @@ from typing import Any, final
 import numpy as np
 
 from twoaxis.adapters.foreign import (
-    FloatArray,
     Precision,
     as_numpy,
     dtype_name,
@@ -24,6 +23,7 @@ from twoaxis.adapters.foreign import (
     same_random_numbers,
 )
 from twoaxis.adapters.unknowns import Model, torch_jacobian
+from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 
 

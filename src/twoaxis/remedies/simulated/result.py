@@ -137,10 +137,13 @@ class SimulatedAudit(Result[xr.Dataset]):
     @property
     def tolerance(self) -> Tolerance | None:
         """The tolerances of the route; None where none was declared."""
-        limits = {name: float(self.data.attrs[f"tolerance_{name}"]) for name in LIMITS}
-        if np.isnan(list(limits.values())).any():
+        material, resolution, preference = (
+            float(self.data.attrs[f"tolerance_{name}"]) for name in LIMITS
+        )
+        if np.isnan([material, resolution, preference]).any():
             return None
-        return Tolerance(**limits, statistic=self.data.attrs["tolerance_statistic"])
+        statistic = self.data.attrs["tolerance_statistic"]
+        return Tolerance(material, resolution, preference, statistic)
 
     @property
     def frozen(self) -> list[FrozenResidual]:
@@ -293,7 +296,7 @@ class SimulatedAudit(Result[xr.Dataset]):
             return [Message("simulation.constant", text, "warning")]
         found = []
         mean, error = self._means["delivered"][name]
-        scatter = float(self.summary().loc[(name, "delivered"), "sd"])
+        scatter = float(self.summary()["sd"].to_dict()[name, "delivered"])
         numbers = {"bias": mean, "standard_error": error, "sd": scatter}
         if abs(mean) < CLEAR * error:
             text = (
@@ -344,7 +347,8 @@ class SimulatedAudit(Result[xr.Dataset]):
     def to_dataframe(self) -> pd.DataFrame:
         """Return a row per parameter and replica."""
         kept = ["estimate", *(v for v in TERMS.values() if v in self.data), "status"]
-        return self.data[kept].to_dataframe()
+        table: pd.DataFrame = self.data[kept].to_dataframe()
+        return table
 
     def rank_views(
         self, views: Mapping[str, View] | Iterable[View], *, parameter: str | None = None

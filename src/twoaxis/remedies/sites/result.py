@@ -202,7 +202,8 @@ class SuggestedSites(Result[xr.Dataset]):
     @property
     def points(self) -> xr.DataArray:
         """Where the new sites lie, (site, axis)."""
-        return self.data["site_position"]
+        found: xr.DataArray = self.data["site_position"]
+        return found
 
     @property
     def design_points(self) -> pd.DataFrame:
@@ -211,7 +212,7 @@ class SuggestedSites(Result[xr.Dataset]):
 
     @property
     def predicted(self) -> xr.DataArray:
-        """Predicted mean error in percent over the number of observations.
+        """Predicted mean error in % over the number of observations.
 
         The same quantity as `Resolution.fisher_error_percent`, (point, parameter, observations).
         It is infinite while too few observations identify every parameter.
@@ -220,7 +221,7 @@ class SuggestedSites(Result[xr.Dataset]):
 
     @property
     def predicted_sd(self) -> xr.DataArray:
-        """Predicted standard deviation of the estimates in percent, like `predicted`."""
+        """Predicted standard deviation of the estimates in %, like `predicted`."""
         return self._curve("predicted_sd_percent")
 
     @property
@@ -229,9 +230,7 @@ class SuggestedSites(Result[xr.Dataset]):
         return self._curve("random_error_percent")
 
     def _curve(self, name: str) -> xr.DataArray:
-        array = self.data[name]
-        alone = {dim: 0 for dim in ("point", "parameter") if array.sizes[dim] == 1}
-        return array.isel(alone, drop=True)
+        return _squeezed(self.data[name])
 
     def efficiency(self) -> xr.DataArray:
         """Return the share of the best possible information at each design point, (point,).
@@ -299,7 +298,7 @@ class SuggestedSites(Result[xr.Dataset]):
         )
 
     def summary(self) -> pd.DataFrame:
-        """Return a row per parameter; errors are in percent.
+        """Return a row per parameter; errors are in %.
 
         ``before`` and ``predicted`` are means over the design points, ``worst`` is the largest of
         them, ``sd`` the mean standard deviation and ``at_random`` the prediction for as many sites
@@ -369,11 +368,17 @@ class SuggestedSites(Result[xr.Dataset]):
             "point": ends,
         }.get(self.data.attrs["kind"], f"the average over {len(self.design_points)} points, {ends}")
         noun = "error" if self.data.attrs["kind"] == "truth" else "deviation"
-        return f"{what}, made for {made_for}; mean {noun} in percent, to first order"
+        return f"{what}, made for {made_for}; mean {noun} in %, to first order"
+
+
+def _squeezed(array: xr.DataArray) -> xr.DataArray:
+    """Leave out the dimensions of a single parameter and of a single design point."""
+    alone = {dim: 0 for dim in ("point", "parameter") if array.sizes[dim] == 1}
+    return array.isel(alone, drop=True)
 
 
 class Verification:
-    """Predicted beside verified mean error of a layout, in percent.
+    """Predicted and verified mean error of a layout, in %.
 
     Made by `SuggestedSites.verify`. Where there is one parameter, or one point, its dimension is
     left out.
@@ -392,9 +397,7 @@ class Verification:
         self.resolutions = resolutions
 
     def _of(self, name: str) -> xr.DataArray:
-        array = self.data[name]
-        alone = {dim: 0 for dim in ("point", "parameter") if array.sizes[dim] == 1}
-        return array.isel(alone, drop=True)
+        return _squeezed(self.data[name])
 
     @property
     def predicted(self) -> xr.DataArray:

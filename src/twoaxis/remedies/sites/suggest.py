@@ -140,7 +140,7 @@ def suggest_sites(
     >>> found.predicted.sel(observations=20).values.round(1).tolist()
     [16.3, 5.0]
     """
-    at_sites = None
+    forward_at: Callable[[IndexArray], SiteForward] | None = None
     if isinstance(forward, (str, Problem)):
         problem, solver = get_problem(forward), get_solver(forward)
         if is_integer(parameters):
@@ -154,7 +154,7 @@ def suggest_sites(
             # Refits need the chosen sites alone, and the solver can leave out the rest.
             return lambda **values: solver.at_sites(sites, **values)
 
-        forward, vectorized = field, True
+        forward, vectorized, forward_at = field, True, at_sites
         parameters = problem.parameters if parameters is None else parameters
         noise = noise_scale(problem) if noise is None else noise
         count = problem.observed.sites if count is None else count
@@ -166,13 +166,14 @@ def suggest_sites(
         forward, parameters, noise, count, at, points, present, spacing, cells, forbidden,
         design_points, vectorized,
     )  # fmt: skip
-    return _search(request, int(count), at_sites or remembering(request.model), progress)
+    return _search(request, forward_at or remembering(request.model), progress)
 
 
 def _search(
-    request: Request, count: int, forward_at: Callable[[IndexArray], SiteForward], progress: bool
+    request: Request, forward_at: Callable[[IndexArray], SiteForward], progress: bool
 ) -> SuggestedSites:
     """Choose the sites of a checked request."""
+    count = request.count
     slopes, present_slopes = whitened_slopes(request, progress)
     criterion = Criterion(packed(slopes))
     if not criterion.products.any():
@@ -343,6 +344,8 @@ class Request:
 
     Attributes
     ----------
+    count : int
+        How many sites to choose.
     parameters : Parameters
     model : ForwardModel
     points : DesignPoints
@@ -358,6 +361,7 @@ class Request:
         Flat indices of present observations.
     """
 
+    count: int
     parameters: Parameters
     model: ForwardModel
     points: DesignPoints
@@ -383,7 +387,7 @@ def checked_request(
     vectorized: bool,
 ) -> Request:
     """Check the arguments of `twoaxis.suggest_sites`."""
-    check_count("count", count, 1)
+    count = check_count("count", count, 1)
     check_count("design_points", design_points, 1)
     checked = Parameters(parameters)
     where = points_for(checked, at, design_points)
@@ -406,7 +410,7 @@ def checked_request(
     rules = checked_rules(allowed, model.shape, positions, spacing, cells)
     _check_room(rules, now, count)
     _check_memory(len(where.values), len(checked), len(rules.candidates))
-    return Request(checked, model, where, deviations, names, positions, rules, now)
+    return Request(count, checked, model, where, deviations, names, positions, rules, now)
 
 
 def _check_room(rules: Rules, present: IndexArray, count: int) -> None:
