@@ -281,6 +281,19 @@ class CenteredResult(Result[xr.Dataset]):
         super().check()
 
 
+def require(expectations: Mapping[str, Any]) -> None:
+    """Raise `InputError` for the first expectation that does not hold.
+
+    Parameters
+    ----------
+    expectations : mapping of str to bool
+        What is expected, in words, and whether it holds.
+    """
+    for expected, holds in expectations.items():
+        if not holds:
+            raise InputError(expected, "other values", "compute the result again")
+
+
 def load(path: str | os.PathLike[str]) -> Any:
     """Load any result, or a frozen residual, from the file that its ``save`` wrote.
 

@@ -40,7 +40,7 @@ def test_the_main_job_prints_a_verdict_and_leaves_the_page(audited):
     assert "wrote audit-allen-cahn/audit.html" in done.stderr
     page = (folder / "audit.html").read_text(encoding="utf-8")
     assert page.count("<svg") >= 6
-    loaded = ta.load_audit(folder / "audit.nc")
+    loaded = ta.load(folder / "audit.nc")
     assert loaded.route.value in done.stdout
     assert len(loaded.group("/snapshots")["step"]) == 10
 

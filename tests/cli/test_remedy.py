@@ -23,10 +23,10 @@ def audited(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def remedied(audited):
-    before = ta.load_audit(audited / "audit.nc")
+    before = ta.load(audited / "audit.nc")
     done = twoaxis("remedy", audited.name, "--sites", "50", "--simulate", "2", cwd=audited.parent)
     assert done.returncode == 0, done.stderr
-    return before, ta.load_audit(audited / "audit.nc"), done
+    return before, ta.load(audited / "audit.nc"), done
 
 
 def test_the_route_is_followed_with_computed_numbers(remedied, audited):
@@ -54,7 +54,7 @@ def test_the_simulated_audit_is_kept_and_not_trained_twice(remedied, audited):
     done = twoaxis("remedy", audited / "audit.nc", "--sites", "50", "--simulate", "2")
     assert done.returncode == 0, done.stderr
     assert [path.stat().st_mtime_ns for path in stored] == times
-    assert ta.load_audit(audited / "audit.nc").actions == after.actions
+    assert ta.load(audited / "audit.nc").actions == after.actions
 
 
 def test_an_audit_without_its_run_says_what_it_can(audited, tmp_path):

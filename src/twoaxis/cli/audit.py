@@ -23,7 +23,7 @@ from twoaxis.cli.options import (
     check_writable,
     parse_numbers,
 )
-from twoaxis.cli.train import print_runs, print_stopped
+from twoaxis.cli.train import print_failures, print_runs, print_stopped
 
 if TYPE_CHECKING:
     from twoaxis.diagnosis import Audit, Tolerance
@@ -92,7 +92,7 @@ def audit(
     from twoaxis.files import ensure_directory
     from twoaxis.problems import get_problem
 
-    limits, declared = _tolerance(tolerance)
+    limits = _tolerance(tolerance)
     if (problem is None) == (run_directory is None):
         raise InputError(
             "a problem to train on, or saved runs",
@@ -131,15 +131,16 @@ def audit(
             print_stopped(where / "runs")
             raise
         where = ensure_directory(where)
-    if len(runs) > 1:
-        for name in dict.fromkeys(run.problem.name for run in runs):
-            own = twoaxis.Runs.of([run for run in runs if run.problem.name == name])
+    print_failures(runs)
+    trained = [runs[k] for k, there in enumerate(runs.data["trained"].values) if there]
+    alone = len(trained) == 1
+    if not alone:
+        for name in dict.fromkeys(run.problem.name for run in trained):
+            own = twoaxis.Runs.of([run for run in trained if run.problem.name == name])
             names = list(own[0].problem.parameters)
             print_runs(own[0].problem.title, own.to_dataframe(), names, truth)
-    notes = [] if declared else [_assumption(limits)]
     retrainings: dict[str, list[Audit]] = {}
-    for run, found in _audits(list(runs), truth, limits, replicas, notes):
-        alone = len(runs) == 1
+    for run, found in _audits(trained, truth, limits, replicas):
         stem = where / ("audit" if alone else run.key)
         # First the files: whatever a terminal makes of the text, they are there.
         found.save(stem.with_name(f"{stem.name}.nc"))
@@ -151,10 +152,12 @@ def audit(
     for title, audits in retrainings.items():
         if len(audits) > 1:
             print_result(twoaxis.compare(audits), title)
+    if len(runs.failures):
+        raise typer.Exit(1)
 
 
 def _audits(
-    runs: list[Run], truth: bool, tolerance: Tolerance, replicas: int, notes: list[str]
+    runs: list[Run], truth: bool, tolerance: Tolerance, replicas: int
 ) -> Iterator[tuple[Run, Audit]]:
     """Yield each run with its audit; runs on the same data share their resolution."""
     import twoaxis
@@ -173,7 +176,6 @@ def _audits(
                 tolerance=tolerance,
                 at="truth" if truth else "delivered",
                 resolution=resolved[source],
-                notes=notes,
             ),
         )
 
@@ -190,10 +192,10 @@ def report(
 
     Example: twoaxis report audit-burgers/audit.nc --out burgers.html
     """
-    from twoaxis.result import load
+    import twoaxis
 
     page = check_suffix(target or file.with_suffix(".html"), PAGES, "page")
-    found = load(file)
+    found = twoaxis.load(file)
     check_writable(page)
     found.to_html(page)
     print_result(found)
@@ -208,8 +210,8 @@ def _all_but_the_seed(run: Run) -> str:
     return f"{name} ({digest:08x})"
 
 
-def _tolerance(text: str | None) -> tuple[Tolerance, bool]:
-    """Return the tolerances, and whether the user declared them."""
+def _tolerance(text: str | None) -> Tolerance:
+    """Return the tolerances that the user declared, or the assumed ones."""
     from twoaxis.diagnosis import Tolerance
     from twoaxis.errors import InputError
 
@@ -222,12 +224,6 @@ def _tolerance(text: str | None) -> tuple[Tolerance, bool]:
             "tolerances in percent, one number or three", repr(text), "write --tolerance 5,10,5"
         )
     material, resolution, preference = numbers * 3 if len(numbers) == 1 else numbers
-    limits = Tolerance(material=material, resolution=resolution, preference=preference)
-    return limits, text is not None
-
-
-def _assumption(limits: Tolerance) -> str:
-    return (
-        f"the tolerances of {limits.material:g}% were assumed, not declared: "
-        "set your own with --tolerance"
+    return Tolerance(
+        material=material, resolution=resolution, preference=preference, assumed=text is None
     )

@@ -73,34 +73,31 @@ def remedy(
 
     Example: twoaxis remedy audit-burgers
     """
+    import twoaxis
     from twoaxis.errors import InputError
-    from twoaxis.result import load
 
     file = audit / "audit.nc" if audit.is_dir() else audit
     page = check_suffix(target or file.with_suffix(".html"), PAGES, "page")
     kept = file if target is None else target.with_suffix(".nc")
-    found = load(file)
+    found = twoaxis.load(file)
     check_writable(page, kept)
     run = _run_of(found, run_directory, file.parent / "runs")
+    if run is None and (simulate or sites or retrain):
+        raise InputError(
+            "the run of the audit, to suggest sites or to train again",
+            f"none in {str(run_directory or file.parent / 'runs')!r}",
+            "name its directory with --run, or use twoaxis.suggest_sites and simulated_audit",
+        )
     if run is not None:
-        from twoaxis.remedies import remedy as compute
-
-        store = None if not simulate else file.parent / "simulated"
-        found = compute(
+        found = twoaxis.remedy(
             found,
             run=run,
             count=sites,
             simulate=simulate,
             retrain=retrain,
             seed=seed,
-            store=store,
+            store=file.parent / "simulated" if simulate else None,
             device=device.value,
-        )
-    elif simulate or sites or retrain:
-        raise InputError(
-            "the run of the audit, to suggest sites or to train again",
-            f"none in {str(run_directory or file.parent / 'runs')!r}",
-            "name its directory with --run, or use twoaxis.suggest_sites and simulated_audit",
         )
     found.save(kept)
     found.to_html(page)
@@ -109,25 +106,22 @@ def remedy(
 
 
 def _run_of(found: Audit, given: Path | None, beside: Path) -> Run | None:
-    """Return the run that was audited, or None where there is none to be found."""
+    """Return the run that was audited, by its key, or None where there is no store to look in."""
+    import twoaxis
     from twoaxis.errors import InputError
 
     where = beside if given is None else given
     if given is None and not beside.is_dir():
         return None
-    from twoaxis.runs import load_runs
-
-    delivered = {name: p.delivered for name, p in found.parameters.items()}
-    for run in load_runs(where):
-        if run.delivered == delivered:
-            return run
+    store = twoaxis.RunStore(where)
+    if found.run and store.holds(found.run):
+        return store.load(found.run)
     if given is None:
         return None
-    values = ", ".join(f"{name} = {value}" for name, value in delivered.items())
     raise InputError(
-        f"the run that delivered {values}",
-        f"other runs in {str(given)!r}",
-        "name the directory of the audited run",
+        f"the audited run {found.run}" if found.run else "an audit of a run of twoaxis train",
+        f"other runs in {str(given)!r}" if found.run else "an audit of another model",
+        "name the directory of the audited run" if found.run else "leave out --run",
     )
 
 

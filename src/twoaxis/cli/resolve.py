@@ -72,6 +72,7 @@ def resolve(
     Example: twoaxis resolve burgers --layouts 8-11 --replicas 200 --out burgers.nc
     """
     import twoaxis
+    from twoaxis.resolution import resolution_table
 
     names = _problem_names(problems)
     seeds = None if layouts is None else parse_numbers(layouts, "--layouts", MOST_LAYOUTS)
@@ -88,7 +89,7 @@ def resolve(
     }
     # The overall row weighs the problems equally, which needs one parameter in each.
     scalar = all(len(resolution.parameters) == 1 for resolution in found.values())
-    overall = twoaxis.resolution_table(found) if len(found) > 1 and scalar else None
+    overall = resolution_table(found) if len(found) > 1 and scalar else None
     if out_file is not None:
         print_written(found[names[0]].save(out_file))
     if figure is not None:

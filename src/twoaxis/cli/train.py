@@ -28,6 +28,8 @@ from twoaxis.cli.options import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from twoaxis.runs import Runs
+
 
 class EngineName(StrEnum):
     """What executes the tasks of a training."""
@@ -142,11 +144,7 @@ def train(
     except KeyboardInterrupt:
         print_stopped(out_directory, overwrite)
         raise
-    for _, row in runs.failures.iterrows():
-        err.print(f"failed: {shown(row['key'])}: {shown(row['status'])}", highlight=False)
-    again = int((runs.work["attempts"] > 1).sum())
-    if again:
-        err.print(f"{again} runs were started more than once", highlight=False)
+    print_failures(runs)
     frame = runs.to_dataframe()
     if json_file is not None:
         records = frame.astype(object).where(frame.notna(), None).to_dict(orient="records")
@@ -156,6 +154,15 @@ def train(
         out.print(f"  runs in {shown(out_directory)}", highlight=False, soft_wrap=True)
     if len(runs.failures):
         raise typer.Exit(1)
+
+
+def print_failures(runs: Runs) -> None:
+    """Print which runs failed and why, and how many were started more than once."""
+    for _, row in runs.failures.iterrows():
+        err.print(f"failed: {shown(row['key'])}: {shown(row['status'])}", highlight=False)
+    again = int((runs.work["attempts"] > 1).sum())
+    if again:
+        err.print(f"{again} runs were started more than once", highlight=False)
 
 
 def print_stopped(directory: Path, overwrite: bool = False) -> None:
