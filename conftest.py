@@ -25,9 +25,20 @@ matplotlib.use("Agg")
 ROOT = Path(__file__).parent
 
 # Libraries beyond the core, by the module that is imported.
-LIBRARIES = (
-    "jax optax safetensors torch deepxde pina jinns equinox flax distributed playwright sybil"
-).split()
+LIBRARIES = [
+    "jax",
+    "optax",
+    "safetensors",
+    "torch",
+    "deepxde",
+    "pina",
+    "jinns",
+    "equinox",
+    "flax",
+    "distributed",
+    "playwright",
+    "sybil",
+]
 # What needs them as a whole. Tests of the core that need one for a single case import it there,
 # with pytest.importorskip.
 NEEDS = {

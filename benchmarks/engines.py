@@ -28,14 +28,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from twoaxis.runs.execution import GPU_BATCH
+
 import twoaxis as ta
 from twoaxis.files import write_whole
+from twoaxis.runs import RunStore, train_specs
 from twoaxis.runs.engines.dask import Dask
 from twoaxis.runs.engines.engine import Engine, InProcess
 from twoaxis.runs.engines.local import Local
-from twoaxis.runs.execution import GPU_BATCH
 from twoaxis.runs.task import Training, cut, versions
-from twoaxis.runs import RunStore, train_specs
 from twoaxis.training import settings_for, specs_for
 from twoaxis.training.settings import run_key
 

@@ -24,19 +24,18 @@ from safetensors.numpy import save_file
 import twoaxis as ta
 from twoaxis.errors import InputError
 from twoaxis.exported.file import seal as seal_of_export
-from twoaxis.netcdf import MOST_OBJECTS
 from twoaxis.observations import Dataset
 from twoaxis.problems import get_problem
-from twoaxis.studies import page
-from twoaxis.studies.library import _read_table, _value
-from twoaxis.studies.record import figures_frame, load_record, table_frame
 from twoaxis.runs import checkpoint
-from twoaxis.training.backends import InProcess
-from twoaxis.training.batch import Job
-from twoaxis.training.settings import RunSpec, starting_values
 from twoaxis.runs.run_file import packed, seal, sha256
 from twoaxis.runs.store import RunStore
 from twoaxis.runs.train import settings_for
+from twoaxis.studies import page
+from twoaxis.studies.library import _read_table, _value
+from twoaxis.studies.record import figures_frame, load_record, table_frame
+from twoaxis.training.backends import InProcess
+from twoaxis.training.batch import Job
+from twoaxis.training.settings import RunSpec, starting_values
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -270,7 +269,7 @@ def _damage_export(random: Random, place: Path) -> bool:
             with h5py.File(path) as file:
                 # Names, and not arrays: one array may have thousands of them.
                 names, sizes = len(file), [file[n].size or 0 for n in mutations._datasets(file)]
-            if names <= MOST_OBJECTS and max(sizes) < 2**16:
+            if names <= 1000 and max(sizes) < 2**16:
                 with xr.open_dataset(path, engine="h5netcdf", decode_cf=False) as opened:
                     sealed = seal_of_export(opened.load())
                 with h5py.File(path, "r+") as file:

@@ -29,8 +29,8 @@ import scipy
 from twoaxis.files import write_whole
 from twoaxis.remedies import Polish, polish
 from twoaxis.runs import Run, RunStore, train
-from twoaxis.training import Network
 from twoaxis.runs.objective import run_objective
+from twoaxis.training import Network
 from twoaxis.version import __version__
 
 PROBLEMS = ("burgers", "buckley-leverett", "allen-cahn")
@@ -158,9 +158,7 @@ def closing(say: Any, found: list[Polish]) -> None:
     little = sum(each.little_to_gain is True for each in found)
     none = sum(each.little_to_gain is None for each in found)
     worse = sum(
-        abs(errors(each)[1]) > abs(errors(each)[0])
-        for each in found
-        if each.finish is not None
+        abs(errors(each)[1]) > abs(errors(each)[0]) for each in found if each.finish is not None
     )
     say(
         f"{len(found)} runs: gap above 1% in {len(wide)}, of which {nine} closed by nine tenths or "

@@ -24,11 +24,11 @@ import numpy as np
 
 from twoaxis.observations import published_dataset
 from twoaxis.problems import get_problem
+from twoaxis.runs.train import LEARNING_RATE, PHYSICS_WEIGHT
 from twoaxis.training import Network, RunSpec, Settings, get_method
 from twoaxis.training.backends import Backend, InProcess, Workers
 from twoaxis.training.batch import Job
 from twoaxis.training.settings import starting_values
-from twoaxis.runs.train import LEARNING_RATE, PHYSICS_WEIGHT
 
 WIDTH, DEPTH, RESIDUAL, COEFFICIENTS = 64, 3, 2000, 4
 # Multiply-adds of the hidden products of one step: forward, and backward by input and weight.

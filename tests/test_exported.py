@@ -242,7 +242,7 @@ def test_values_outside_are_refused(tmp_path):
 
 @pytest.mark.parametrize("end", [0, 1])
 @pytest.mark.parametrize("coordinate", ["log", "linear"])
-def test_a_centre_on_the_bound_can_still_be_scored(end, coordinate, tmp_path):
+def test_a_center_on_the_bound_can_still_be_scored(end, coordinate, tmp_path):
     bounds = (0.5, 2.0)
     known = {"rate": ta.Parameter(delivered=bounds[end], bounds=bounds, coordinate=coordinate)}
     frozen = ta.FrozenResidual(curved, known, X, ta.views.Pointwise())

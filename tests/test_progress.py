@@ -1,6 +1,8 @@
 """The progress bar: on a terminal's error stream, and nowhere else."""
 
 import io
+import subprocess
+import sys
 from contextlib import redirect_stderr
 
 import pytest
@@ -82,3 +84,18 @@ def test_several_bars_stand_together_and_stop_together():
     assert "Blocks" in stream.getvalue()
     assert "Steps" in stream.getvalue()
     assert "4/5" in stream.getvalue()
+
+
+def test_a_bar_leaves_the_random_numbers_of_the_user_alone():
+    """In a fresh process: rich draws a random number when it is imported."""
+    code = (
+        "import random, sys\n"
+        "random.seed(0)\n"
+        "before = random.getstate()\n"
+        "from twoaxis.progress import progress_bar\n"
+        "assert 'rich' not in sys.modules\n"
+        "with progress_bar('Solving', 1) as advance: advance(1)\n"
+        "assert 'rich' in sys.modules\n"
+        "assert random.getstate() == before\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

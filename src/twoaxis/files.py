@@ -47,16 +47,6 @@ def ensure_writable(path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def existing_netcdf(path: str | os.PathLike[str]) -> Path:
-    """Return `path` if the file exists, and raise `InputError` otherwise."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise InputError("the path of a netCDF file", repr(path), "pass a file name")
-    path = Path(path)
-    if not path.is_file():
-        raise InputError("a netCDF file", f"no file at {str(path)!r}", "check the path")
-    return path
-
-
 def read_text(path: Path, most: int) -> str:
     """Return the text of a regular file of at most `most` bytes.
 

@@ -262,7 +262,7 @@ class Parameters(Mapping[str, Parameter]):
         logarithmic = np.array([p.coordinate == "log" for p in self.values()])
         with np.errstate(over="ignore"):
             relative = np.where(logarithmic, np.expm1(array), array / self.units(center))
-        return np.abs(100 * relative)
+        return np.asarray(np.abs(100 * relative))
 
     @property
     def delivered(self) -> dict[str, float] | None:
@@ -300,8 +300,10 @@ class Parameters(Mapping[str, Parameter]):
         """
         if at is None:
             at = "truth" if self.truth is not None else "delivered"
-        if at == "truth" or at == "delivered":
-            return Center(kind=at, values=self.require(at))
+        field: Literal["truth", "delivered"]
+        for field in ("truth", "delivered"):
+            if at == field:
+                return Center(kind=field, values=self.require(field))
         if not isinstance(at, Mapping):
             raise InputError(
                 'at="truth", at="delivered" or a mapping from names to values',
@@ -325,7 +327,7 @@ class Parameters(Mapping[str, Parameter]):
         """
         changed = {}
         for name, parameter in self.items():
-            new = {f: None if values is None else values[name] for f, values in fields.items()}
+            new: dict[str, Any] = {f: None if v is None else v[name] for f, v in fields.items()}
             changed[name] = replace(parameter, **new)
         return Parameters(changed)
 

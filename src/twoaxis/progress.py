@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 class Advance(Protocol):
@@ -65,18 +60,31 @@ class Bars:
 @contextmanager
 def progress_bars(show: bool = True) -> Iterator[Bars]:
     """Yield a group of bars; see `progress_bar` for `show`."""
-    console = Console(stderr=True)
+    rich = _rich_progress()
+    console = rich.Console(stderr=True)
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        rich.TimeElapsedColumn(),
+        rich.TimeRemainingColumn(),
+        rich.TextColumn("{task.fields[note]}"),
     )
     quiet = not (show and console.is_terminal)
-    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
+    with rich.Progress(*columns, console=console, transient=True, disable=quiet) as progress:
         yield Bars(progress)
+
+
+def _rich_progress() -> Any:
+    """Import rich when a bar is needed; it draws a random number, which is undone.
+
+    A user who has seeded Python's random numbers gets the same sequence with and without a bar.
+    """
+    state = random.getstate()
+    try:
+        return importlib.import_module("rich.progress")
+    finally:
+        random.setstate(state)
 
 
 @contextmanager

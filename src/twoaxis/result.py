@@ -165,7 +165,7 @@ class Result(Generic[Data]):
     optional_groups: ClassVar[Sequence[str]] = ()
 
     def __init__(self, data: Data) -> None:
-        self.data = data
+        self.data: Data = data
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], attributes: Mapping[str, Any]) -> Self:
@@ -279,6 +279,19 @@ class CenteredResult(Result[xr.Dataset]):
                 "write the file again; it was changed after it was saved",
             )
         super().check()
+
+
+def require(expectations: Mapping[str, Any]) -> None:
+    """Raise `InputError` for the first expectation that does not hold.
+
+    Parameters
+    ----------
+    expectations : mapping of str to bool
+        What is expected, in words, and whether it holds.
+    """
+    for expected, holds in expectations.items():
+        if not holds:
+            raise InputError(expected, "other values", "compute the result again")
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -160,8 +160,19 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def solved():
-    """Each problem trained once; tests only read them."""
-    return {name: trained(*arguments) for name, (arguments, _) in CASES.items()}
+    """Each problem trained once, when a test first needs it; tests only read them."""
+
+    class Solutions(dict):
+        def __missing__(self, name):
+            self[name] = trained(*CASES[name][0])
+            return self[name]
+
+    return Solutions()
+
+
+# JAX compiles every training anew: two equations of space and time are left to the long run.
+LONG = ("heat", "source")
+EVERY = [pytest.param(name, marks=pytest.mark.long if name in LONG else []) for name in CASES]
 
 
 def from_jinns(loss, params, points, parameters, **options):
@@ -199,7 +210,7 @@ def in_jinns(model, points, names):
     return np.concatenate(residuals), np.concatenate(jacobians)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EVERY)
 def test_geometry_agrees_with_jinns_in_double_precision(solved, case):
     model, parameters = solved[case], CASES[case][1]
     frozen = from_jinns(model.loss, model.params, model.data, parameters)
@@ -227,7 +238,7 @@ def batch_of(model):
     return model.data.get_batch()[1]
 
 
-@pytest.mark.parametrize("case", ["heat", "system"])
+@pytest.mark.parametrize("case", ["system", pytest.param("heat", marks=pytest.mark.long)])
 def test_the_view_is_the_loss_of_the_training_in_single_precision(solved, case):
     model, parameters = solved[case], CASES[case][1]
     frozen = from_jinns(model.loss, model.params, model.data, parameters, precision="model")
@@ -260,23 +271,29 @@ def test_weights_of_a_system(solved):
         from_jinns(*arguments, view=ta.views.Pointwise(), loss_weights=1.0)
 
 
-def test_sites_names_and_delivered_values(solved):
-    model = solved["heat"]
-    frozen = from_jinns(model.loss, model.params, model.data, {"theta": REAL})
-    assert frozen.axes == ("t", "x")
-    np.testing.assert_array_equal(frozen.points, np.asarray(model.data.domain, float))
-    assert frozen.parameters["theta"].delivered == float(model.params.eq_params.theta)
-    assert float(model.params.eq_params.theta) != float(model.start.eq_params.theta)
-    shown = jax.vmap(lambda point: model.loss.u(point, model.params))(model.data.domain)
+def test_points_and_delivered_values(solved):
+    model = solved["decay"]
+    frozen = from_jinns(model.loss, model.params, model.data, {"rate": WIDE})
+    assert frozen.axes == ("t",)
+    np.testing.assert_array_equal(frozen.points, np.asarray(model.data.times, float))
+    assert frozen.parameters["rate"].delivered == float(model.params.eq_params.rate)
+    assert float(model.params.eq_params.rate) != float(model.start.eq_params.rate)
+    shown = jax.vmap(lambda point: model.loss.u(point, model.params))(model.data.times)
     np.testing.assert_allclose(frozen.field, np.asarray(shown)[:, 0], rtol=1e-5, atol=1e-6)
-    steady, decay = solved["source"], solved["decay"]
+    times = np.linspace(0, 1, 7)
+    own = from_jinns(model.loss, model.params, times, {"rate": WIDE})
+    np.testing.assert_array_equal(own.points[:, 0], times)
+
+
+@pytest.mark.long
+def test_points_of_space_and_time(solved):
+    heat, steady = solved["heat"], solved["source"]
+    frozen = from_jinns(heat.loss, heat.params, heat.data, {"theta": REAL})
+    assert frozen.axes == ("t", "x")
+    np.testing.assert_array_equal(frozen.points, np.asarray(heat.data.domain, float))
     three = from_jinns(steady.loss, steady.params, steady.data, CASES["source"][1])
     assert three.axes == ("x", "y")
     np.testing.assert_array_equal(three.points, np.asarray(steady.data.omega, float))
-    times = np.linspace(0, 1, 7)
-    own = from_jinns(decay.loss, decay.params, times, {"rate": WIDE})
-    assert own.axes == ("t",)
-    np.testing.assert_array_equal(own.points[:, 0], times)
     moved = three.moved_to(np.array([[0.1, 0.2], [0.3, -0.4]]))
     center = three.coordinates({n: p.delivered for n, p in three.parameters.items()})
     expected, _ = in_jinns(steady, moved.points, "abs")
@@ -284,26 +301,27 @@ def test_sites_names_and_delivered_values(solved):
 
 
 def test_an_unknown_through_a_transform(solved):
-    model = solved["heat"]
+    model = solved["decay"]
     arguments = model.loss, model.params, model.data
-    plain = ta.score(from_jinns(*arguments, {"theta": REAL}))
-    frozen = from_jinns(*arguments, {"theta": WIDE}, transform={"theta": (jnp.exp, jnp.log)})
-    stored = float(model.params.eq_params.theta)
-    assert frozen.parameters["theta"].delivered == pytest.approx(np.exp(stored), rel=1e-12)
+    plain = ta.score(from_jinns(*arguments, {"rate": REAL}))
+    frozen = from_jinns(*arguments, {"rate": WIDE}, transform={"rate": (jnp.exp, jnp.log)})
+    stored = float(model.params.eq_params.rate)
+    assert frozen.parameters["rate"].delivered == pytest.approx(np.exp(stored), rel=1e-12)
     physical = ta.score(frozen)
-    # The logarithm of exp(theta) is theta: the same coordinate, and so the same geometry.
+    # The logarithm of exp(rate) is rate: the same coordinate, and so the same geometry.
     for symbol in ("B", "H"):
         assert getattr(physical, symbol) == pytest.approx(getattr(plain, symbol), rel=1e-10)
-    alone = from_jinns(*arguments, {"theta": WIDE}, transform={"theta": jnp.exp})
-    np.testing.assert_allclose(alone.residual(theta=3.0), frozen.residual(theta=3.0), rtol=1e-7)
+    alone = from_jinns(*arguments, {"rate": WIDE}, transform={"rate": jnp.exp})
+    np.testing.assert_allclose(alone.residual(rate=3.0), frozen.residual(rate=3.0), rtol=1e-7)
     with pytest.raises(ta.InputError, match="second function inverts its first"):
-        from_jinns(*arguments, {"theta": WIDE}, transform={"theta": (jnp.exp, jnp.exp)})
+        from_jinns(*arguments, {"rate": WIDE}, transform={"rate": (jnp.exp, jnp.exp)})
     with pytest.raises(ta.InputError, match="a function, or a function and its inverse"):
-        from_jinns(*arguments, {"theta": WIDE}, transform={"theta": "exp"})
-    with pytest.raises(ta.InputError, match="transform with the names 'theta'"):
-        from_jinns(*arguments, {"theta": WIDE}, transform={"nu": (jnp.exp, jnp.log)})
+        from_jinns(*arguments, {"rate": WIDE}, transform={"rate": "exp"})
+    with pytest.raises(ta.InputError, match="transform with the names 'rate'"):
+        from_jinns(*arguments, {"rate": WIDE}, transform={"nu": (jnp.exp, jnp.log)})
 
 
+@pytest.mark.long
 def test_points_after_resampling_and_a_training_in_double_precision():
     """Points are those of the returned generator; a float64 model needs no note."""
     rar = jinns.data.RARParameters(update_every=2, novelty_proportion=0.5, method="G")
@@ -402,7 +420,7 @@ def test_bad_input(solved):
             solved["system"].loss, solved["system"].params, solved["system"].data, {"k": WIDE}
         )
     with pytest.raises(ta.InputError, match="a data generator for ODE"):
-        from_jinns(model.loss, model.params, solved["heat"].data, {"rate": WIDE})
+        from_jinns(model.loss, model.params, generator("PDENonStatio"), {"rate": WIDE})
     with pytest.raises(ta.InputError, match="points as real numbers"):
         from_jinns(model.loss, model.params, "times", {"rate": WIDE})
     with pytest.raises(ta.InputError, match="can be evaluated at the training points"):

@@ -136,3 +136,60 @@ def test_audits_that_cannot_be_compared(made):
         ta.compare([])
     with pytest.raises(ta.InputError, match="str"):
         ta.compare([one, "audit.nc"])
+
+
+class Trained:
+    """What a run of `twoaxis.train` offers to an audit."""
+
+    def __init__(self, made):
+        self.made, self.asked = made, None
+
+    def audit_inputs(self, **options):
+        self.asked = options
+        truth = 1.0 if options["truth"] else None
+        return {
+            "residual": self.made.heat_field(1.3, 1.28, truth),
+            "resolution": options["resolution"] or self.made.heat_resolution(self.made.TIGHT),
+            "history": {"step": [1, 2], "loss": [0.5, 0.1]},
+            "notes": [ta.Message("training.unfinished", "the training did not finish")],
+            "run": "key-of-the-run",
+        }
+
+
+def test_an_audit_of_a_run_takes_what_the_run_brings(made):
+    run = Trained(made)
+    found = ta.audit(run, tolerance=made.TOLERANCE, notes=["seen on Monday"], replicas=5)
+    assert run.asked == {"truth": True, "resolution": None, "replicas": 5}
+    assert found.run == "key-of-the-run"
+    assert found.route is ta.Route.STRENGTHEN_RESIDUAL_EVIDENCE
+    assert [m.code for m in found.messages][:2] == ["training.unfinished", "note"]
+    assert found.group("/history") is not None
+    given = made.heat_resolution(made.WEAK)
+    other = ta.audit(run, resolution=given, history=None, view=ta.views.Patch(cells=4))
+    assert run.asked["resolution"] is given
+    assert other.cross_view
+    candidate = ta.audit(run, at="delivered")
+    assert run.asked["truth"] is False
+    assert candidate.centered_on == "delivered"
+
+
+def test_arguments_that_an_audit_does_not_have(made):
+    with pytest.raises(ta.InputError, match="replicas"):
+        ta.audit(made.heat_field(1.3, 1.28), replicas=5)
+    with pytest.raises(ta.InputError, match="parameters"):
+        ta.audit(Trained(made), {"k": ta.Parameter(bounds=(0.5, 2.0))})
+
+
+def test_snapshots_survive_a_file_and_draw_themselves(made, tmp_path):
+    found = ta.follow([(n, made.heat_field(r, d)) for n, r, d in ((1, 2.0, 1.0), (2, 1.3, 1.2))])
+    loaded = ta.load(found.save(tmp_path / "snapshots.nc"))
+    assert loaded.data.identical(found.data)
+    assert loaded.summary().loc[(2, "k"), "gap"] == pytest.approx(np.log(1.2 / 1.3), abs=5e-3)
+    loaded.plot().figure.canvas.draw()
+
+
+def test_a_comparison_survives_a_file(made, tmp_path):
+    found = ta.compare(retrainings(made))
+    loaded = ta.load(found.save(tmp_path / "comparison.nc"))
+    assert loaded.data.identical(found.data)
+    assert str(loaded) == str(found)

@@ -215,7 +215,7 @@ def test_the_profile_is_the_quadratic_of_the_inner_products():
     np.testing.assert_allclose(J.T @ M @ (rest + J @ best), 0, atol=1e-12)
 
 
-# At 3.1 and 7.3 the centre lies where a fixed check inside the bounds might lie.
+# At 3.1 and 7.3 the center lies where a fixed check inside the bounds might lie.
 BENT = {
     "a square": lambda p: p**2,
     "a logarithm": np.log,
@@ -240,7 +240,7 @@ def test_what_is_not_affine_is_not_taken_for_it(function, truth, coordinate):
 
 @pytest.mark.parametrize("coordinate", ["log", "linear"])
 @pytest.mark.parametrize("truth", [0.3, 1.0, 3.1, 7.3, 10.0])
-def test_what_is_affine_is_recognised_around_any_centre(truth, coordinate):
+def test_what_is_affine_is_recognised_around_any_center(truth, coordinate):
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, N))
     given = {"p": ta.Parameter(truth=truth, bounds=(0.3, 10.0), coordinate=coordinate)}
@@ -289,9 +289,9 @@ def test_single_precision_at_a_bound(seed):
 
 
 REGIMES = {
-    "a clamp below the centre": lambda p: max(p, 0.5),
-    "a clamp above the centre": lambda p: min(p, 2.0),
-    "a switch below the centre": lambda p: p if p > 0.6 else 3.0 - p,
+    "a clamp below the center": lambda p: max(p, 0.5),
+    "a clamp above the center": lambda p: min(p, 2.0),
+    "a switch below the center": lambda p: p if p > 0.6 else 3.0 - p,
     "another slope in the middle": lambda p: p + 0.5 * max(min(p, 3.0) - 1.5, 0.0),
 }
 

@@ -107,7 +107,7 @@ def test_a_residual_of_several_equations_that_changes_its_length():
         )
 
 
-def test_a_residual_that_fails_far_from_the_centre_is_named_there():
+def test_a_residual_that_fails_far_from_the_center_is_named_there():
     def fails(k):
         return good(k) if k < 1.9 else good(k) * np.nan
 
@@ -188,7 +188,7 @@ def test_metrics(function, make, message):
         function(good, K, make(), points=X)
 
 
-CENTRES = {
+CENTERS = {
     "above its bounds": ({"k": 9.0}, says(r"inside the bounds \[0.5, 2\]", "at=9", "widen")),
     "below its bounds": ({"k": 0.1}, says(r"inside the bounds \[0.5, 2\]", "at=0.1")),
     "not positive": ({"k": -1.0}, says("positive", "at=-1")),
@@ -201,8 +201,8 @@ CENTRES = {
 
 
 @every_function
-@pytest.mark.parametrize(("at", "message"), CENTRES.values(), ids=CENTRES)
-def test_centres(function, at, message):
+@pytest.mark.parametrize(("at", "message"), CENTERS.values(), ids=CENTERS)
+def test_centers(function, at, message):
     with pytest.raises(ta.InputError, match=message):
         function(good, K, POINTWISE, points=X, at=at)
 
@@ -226,7 +226,7 @@ def test_parameters(function, parameters, message):
         function(good, parameters, POINTWISE, points=X)
 
 
-def test_a_centre_of_zero_needs_a_scale():
+def test_a_center_of_zero_needs_a_scale():
     zero = {"k": ta.Parameter(truth=0.0, bounds=(-1.0, 1.0), coordinate="linear")}
     advice = says("magnitude", "center of zero in linear coordinates, and no scale", "scale=")
     with pytest.raises(ta.InputError, match=advice):

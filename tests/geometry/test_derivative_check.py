@@ -29,7 +29,8 @@ HALF_LOST = {
         tensor(0.1 * X - E) + 0.5 * nu * tensor(E) + 0.5 * float(nu) * tensor(E)
     ),
     "PyTorch, detach": lambda nu: (
-        tensor(0.1 * X - E) + 0.5 * (nu + torch.as_tensor(nu).double().detach()) * tensor(E)
+        tensor(0.1 * X - E)
+        + 0.5 * (nu + torch.as_tensor(nu, dtype=torch.float64).detach()) * tensor(E)
     ),
     "JAX, stop_gradient": lambda nu: (
         -jnp.asarray(E) + 0.5 * nu * E + 0.5 * jax.lax.stop_gradient(nu) * E + 0.1 * X

@@ -13,7 +13,7 @@ RNG = np.random.default_rng(0)
 N = 30
 X = np.linspace(0.0, 1.0, N)
 A, F, G = RNG.normal(size=(3, N))
-K, M = 0.7, -0.4  # the centre: k in log coordinates, m in linear ones
+K, M = 0.7, -0.4  # the center: k in log coordinates, m in linear ones
 PARAMETERS = {
     "k": ta.Parameter(truth=K, bounds=(0.1, 4.0)),
     "m": ta.Parameter(truth=M, bounds=(-2.0, 2.0), coordinate="linear"),
@@ -116,10 +116,10 @@ def test_the_published_steps():
 
 
 @pytest.mark.parametrize("step", PUBLISHED_STEPS)
-def test_centred_differences_in_the_coordinate(step):
+def test_central_differences_in_the_coordinate(step):
     found = linearize(frozen_of(in_numpy), CENTER, "difference", step)
     by_log = (in_numpy(K * np.exp(step), M) - in_numpy(K * np.exp(-step), M)) / (2 * step)
-    h = step * abs(M)  # relative to the centre in linear coordinates
+    h = step * abs(M)  # relative to the center in linear coordinates
     by_linear = (in_numpy(K, M + h) - in_numpy(K, M - h)) / (2 * h)
     expected = np.column_stack([by_log, by_linear])
     # The rounding of a difference quotient is the smallest float over the step.
@@ -158,7 +158,7 @@ def test_differences_may_be_asked_of_an_exact_residual():
         (dict(truth=-2.0, bounds=(-3.0, 3.0)), 2.0),
         (dict(truth=1.0, bounds=(0.0, 1e5)), 1.0),
     ],
-    ids=["scale", "centre", "centre in wide bounds"],
+    ids=["scale", "center", "center in wide bounds"],
 )
 def test_the_step_in_linear_coordinates_is_relative(settings, unit):
     called = []
@@ -174,7 +174,7 @@ def test_the_step_in_linear_coordinates_is_relative(settings, unit):
 
 
 @pytest.mark.parametrize("center", [0.0, 1e-14, -1e-9])
-def test_a_centre_near_zero_does_not_drown_the_difference_in_rounding(center):
+def test_a_center_near_zero_does_not_drown_the_difference_in_rounding(center):
     near = {"p": ta.Parameter(truth=center, bounds=(-1.0, 1.0), coordinate="linear")}
     found = linearize(frozen_of(lambda p: A + p * F, near), np.array([center]))
     np.testing.assert_allclose(found.jacobian[:, 0], F, rtol=0, atol=1e-8)
@@ -222,7 +222,7 @@ def test_a_tangent_that_the_residual_loses_is_not_a_zero_derivative(lost):
 
 @in_double
 @pytest.mark.parametrize("library", ["JAX", "PyTorch", "given"])
-def test_a_derivative_that_is_zero_at_the_centre_is_exact(library):
+def test_a_derivative_that_is_zero_at_the_center_is_exact(library):
     # A stationary point: the residual changes with the parameter, to second order only.
     array = {"JAX": jnp, "PyTorch": torch, "given": np}[library].asarray
     frozen = frozen_of(

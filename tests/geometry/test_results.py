@@ -71,8 +71,6 @@ def test_properties_are_read_from_the_data():
     assert score.parameters == scan.parameters == parts.parameters == {"nu": NU, "shift": SHIFT}
     assert score.center == scan.center == parts.center == Parameters(two().parameters).center()
     assert score.names == ["nu", "shift"]
-    np.testing.assert_array_equal(score.terms.H, score.H)
-    assert parts.region_contributions.__self__ is parts
     table = parts.of("nu").region_contributions(cells=3)
     assert table.columns.tolist() == ["time", "points", "contribution"]
     np.testing.assert_allclose(parts.B, score.B, rtol=1e-10)

@@ -69,7 +69,7 @@ def wells(p):
 
 
 @pytest.mark.parametrize(("truth", "held"), [(-1.9, 0), (-0.1, 0), (0.1, 1), (1.0, 1), (2.3, 1)])
-def test_all_local_minima_and_the_basin_of_the_centre(truth, held):
+def test_all_local_minima_and_the_basin_of_the_center(truth, held):
     scan = scan_of(wells, truth=truth)
     expected = [
         minimize_scalar(
@@ -90,7 +90,7 @@ def test_all_local_minima_and_the_basin_of_the_centre(truth, held):
 
 
 @pytest.mark.parametrize(("offset", "side"), [(-0.01, -1.0), (0.01, 1.0)])
-def test_a_centre_beside_the_ridge_belongs_to_its_own_side(offset, side):
+def test_a_center_beside_the_ridge_belongs_to_its_own_side(offset, side):
     # The ridge lies between two candidates, and both are on one side of it or the other.
     ridge = 0.03
 
@@ -310,7 +310,7 @@ def test_minima_of_parameters_in_different_units():
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
-def test_a_centre_on_a_saddle_is_no_minimum(unit):
+def test_a_center_on_a_saddle_is_no_minimum(unit):
     scan = two(
         lambda p, q: ((p / unit) ** 2 - 1, q),
         bounds=((-2 * unit, 2 * unit), (-2.0, 2.0)),
@@ -327,7 +327,7 @@ def test_a_minimum_on_an_edge():
 
 
 @pytest.mark.parametrize("candidates", [21, 41, 81])
-def test_a_parameter_that_is_not_seen_stays_at_the_centre(candidates):
+def test_a_parameter_that_is_not_seen_stays_at_the_center(candidates):
     scan = two(lambda p, q: (p - 1.2, 2 * p - 2.4), truth=(1.0, 0.3), candidates=candidates)  # noqa: ARG005
     assert scan.displacement["p"] == pytest.approx(0.2, rel=1e-9)
     assert scan.displacement["q"] == pytest.approx(0.0, abs=1e-9)

@@ -222,16 +222,16 @@ def test_every_rank_of_the_view_and_singular_cases(rank, d):
     expected = -np.linalg.pinv(seen, rcond=1e-9) @ left
     np.testing.assert_allclose(vector(found.displacement), expected, rtol=0, atol=1e-10)
     alive = np.linalg.matrix_rank(seen, tol=1e-9)
-    assert found.terms.null.sum() == d - alive
+    assert found.data["null"].sum() == d - alive
     assert found.identified == (alive == d)
-    null = found.terms.eigenvectors[found.terms.null]
+    null = found.data["eigenvector"].values[found.data["null"].values]
     np.testing.assert_allclose(null @ expected, 0, atol=1e-10)  # of minimum norm
     H, B = np.reshape(found.H, (d, d)), np.ravel(found.B)
     np.testing.assert_allclose(H @ -vector(found.displacement), B, rtol=0, atol=1e-10)
     assert sum(each.code == "score.null_direction" for each in found.doubts) == (alive < d)
 
 
-# Whole numbers over 8: extremes and ties, but no underflow of products.
+# Integers over 8: extremes and ties, but no underflow of products.
 entries = st.integers(-800, 800).map(lambda n: n / 8)
 vectors = arrays(float, 12, elements=entries)
 columns = st.integers(1, 4).flatmap(lambda d: arrays(float, (12, d), elements=entries))
@@ -240,7 +240,7 @@ positive = arrays(float, 12, elements=st.integers(0, 80).map(lambda n: n / 8))
 
 @settings(max_examples=60, deadline=None)
 @given(r=vectors, J=vectors, w=positive, c=st.floats(1e-9, 1e9))
-def test_scale_invariance_and_factorisation(r, J, w, c):
+def test_scale_invariance_and_factorization(r, J, w, c):
     assume(w.any())
     one = ta.score(affine(r, J), view=views.Weighted(w))
     other = ta.score(affine(r, J), view=views.Weighted(c * w))
@@ -274,7 +274,7 @@ def test_the_score_lies_in_the_range_of_the_strength(r, J, w):
 @settings(max_examples=60, deadline=None)
 @given(r=vectors, J=arrays(float, (12, 2), elements=entries))
 def test_the_gap_of_the_diagonal_step_is_the_coupling(r, J):
-    # The paper's two-by-two identity, in the norm of H and in sensitivity-normalised length.
+    # The paper's two-by-two identity, in the norm of H and in sensitivity-normalized length.
     found = ta.score(affine(r, J), view=views.Pointwise())
     H = found.H
     assume(np.linalg.eigvalsh(H)[0] > 1e-4 * np.trace(H))
@@ -309,7 +309,7 @@ def test_log_and_linear_coordinates_agree_to_first_order(p, small, seed):
     assert abs(moved - (p + by_linear)) <= 0.51 * p * small**2 + 1e-14 * p
 
 
-def test_centres():
+def test_centers():
     J, parameters = np.ones(N), {"p": ta.Parameter(truth=1.0, delivered=1.2, bounds=(0.5, 2.0))}
 
     def found(**at):

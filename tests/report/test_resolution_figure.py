@@ -25,7 +25,7 @@ def closed_figures():
 
 
 def test_bars_are_a_density_of_the_signed_deviations(found):
-    ax = ta.plot_resolution(found)
+    ax = ta.plots.plot_resolution(found)
     area = sum(bar.get_width() * bar.get_height() for bar in ax.patches)
     assert area == pytest.approx(1)
     deviations = 100 * (found.estimate / 2.0 - 1)
@@ -36,7 +36,7 @@ def test_bars_are_a_density_of_the_signed_deviations(found):
 
 
 def test_the_curve_is_the_fisher_prediction(found):
-    ax = ta.plot_resolution(found, layout="early")
+    ax = ta.plots.plot_resolution(found, layout="early")
     x, density = ax.lines[0].get_data()
     sigma = float(found.fisher_error_percent.sel(layout="early")) * np.sqrt(np.pi / 2)
     assert np.trapezoid(density, x.ravel()) == pytest.approx(1, abs=1e-3)
@@ -45,7 +45,7 @@ def test_the_curve_is_the_fisher_prediction(found):
 
 def test_it_draws_on_a_given_axis_and_returns_it(found):
     _, ax = plt.subplots()
-    assert ta.plot_resolution(found, ax=ax) is ax
+    assert ta.plots.plot_resolution(found, ax=ax) is ax
     mean = float(found.error_percent.mean())
     assert f"mean error {mean:.2f}%" in ax.get_title()
 
@@ -53,13 +53,13 @@ def test_it_draws_on_a_given_axis_and_returns_it(found):
 def test_without_truth_it_does_not_speak_of_error():
     parameters = {"rate": ta.Parameter(delivered=2.0, bounds=(0.2, 20.0))}
     found = ta.resolve(lambda rate: np.exp(-rate * T), parameters, 0.05, replicas=20)
-    ax = ta.plot_resolution(found)
+    ax = ta.plots.plot_resolution(found)
     texts = [ax.get_title(), ax.get_xlabel(), *(t.get_text() for t in ax.get_legend().texts)]
     assert not any("error" in text or "truth" in text for text in texts)
 
 
 def test_unknown_layouts_and_parameters_are_refused(found):
     with pytest.raises(ta.InputError, match="early, late"):
-        ta.plot_resolution(found, layout="noon")
+        ta.plots.plot_resolution(found, layout="noon")
     with pytest.raises(ta.InputError, match="rate"):
-        ta.plot_resolution(found, parameter="nu")
+        ta.plots.plot_resolution(found, parameter="nu")

@@ -11,11 +11,11 @@ from scipy.optimize import least_squares
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.problems import get_problem
+from twoaxis.runs.run import _complex_step
 from twoaxis.studies.blocks.darcy import BLOCK, compared, darcy_fields
 from twoaxis.studies.published import published_figures
 from twoaxis.studies.readouts import DARCY
 from twoaxis.studies.scale import FULL, SMOKE
-from twoaxis.runs.run import _complex_step
 from twoaxis.views import Patch
 
 PRINTED = {figure.key: figure for figure in published_figures(BLOCK.name)}

@@ -6,12 +6,12 @@ import pytest
 
 from twoaxis.errors import InputError
 from twoaxis.problems import get_problem
+from twoaxis.runs import Run, Snapshot
 from twoaxis.studies.blocks.hard_conditions import BLOCK, gap_closure
 from twoaxis.studies.fields import PROBLEMS, Field
 from twoaxis.studies.published import published_figures
 from twoaxis.studies.readouts import CONDITIONS, boundary_error, initial_error
 from twoaxis.studies.scale import FULL, SMOKE
-from twoaxis.runs import Run, Snapshot
 from twoaxis.training import Network, settings_for
 from twoaxis.views import Pointwise
 

@@ -8,6 +8,7 @@ from twoaxis.errors import InputError
 from twoaxis.forward import get_solver
 from twoaxis.observations import published_dataset
 from twoaxis.problems import get_problem
+from twoaxis.runs import Run, Snapshot
 from twoaxis.studies.blocks.heldout_pilot import (
     BLOCK,
     candidates,
@@ -20,7 +21,6 @@ from twoaxis.studies.matched import gauss_newton_error
 from twoaxis.studies.published import published_figures
 from twoaxis.studies.readouts import PREDICTION, held_out
 from twoaxis.studies.scale import FULL, SMOKE
-from twoaxis.runs import Run, Snapshot
 from twoaxis.training import Network, settings_for
 from twoaxis.views import Pointwise
 

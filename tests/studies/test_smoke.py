@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from twoaxis.runs import RunStore
 from twoaxis.studies.published import published_figures
 from twoaxis.studies.record import table_frame
 from twoaxis.studies.registry import BLOCKS
 from twoaxis.studies.reproduce import reproduce
-from twoaxis.runs import RunStore
 
 pytestmark = pytest.mark.long
 

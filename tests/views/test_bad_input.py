@@ -35,7 +35,7 @@ BUILD = {
     "bandwidth not a number": (lambda: Gaussian(bandwidth="wide"), says("bandwidth", "wide")),
     "rank zero": (lambda: Gaussian(rank=0), says("rank", "rank=0", "rank=64")),
     "rank fractional": (lambda: Gaussian(rank=6.4), says("rank", "6.4")),
-    "unknown normalisation": (
+    "unknown normalization": (
         lambda: Gaussian(normalize="max"),
         says('normalize="sum" or "trace"', "max"),
     ),

@@ -202,7 +202,7 @@ def _coordinate_limit(audit: Audit, name: str, tolerated: float, moved: float) -
     """Return the size of the displacement, on its side, that a percentage stands for."""
     parameter = audit.parameters[name]
     if parameter.coordinate == "log":
-        # Downwards no displacement is larger than 100 percent: all of them are tolerated then.
+        # Downwards no displacement is larger than 100%: all of them are tolerated then.
         share = max(math.copysign(tolerated, moved) / 100, -1 + 1e-9)
         return abs(math.log1p(share))
     return tolerated / 100 * parameter.unit(audit.center.values[name])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import xarray as xr
@@ -43,8 +43,16 @@ CHEAP_RANK = 256
 MODES = 128
 
 
+class Auditable(Protocol):
+    """What brings its own inputs to an audit, such as a run of `twoaxis.train`."""
+
+    def audit_inputs(self, **options: Any) -> Mapping[str, Any]:
+        """Return keyword arguments of `audit`."""
+        ...
+
+
 def audit(
-    residual: Residual,
+    residual: Residual | Auditable,
     parameters: Mapping[str, Parameter] | None = None,
     view: View | BoundView | None = None,
     *,

@@ -228,11 +228,12 @@ def _missing(audit: Audit, of_data: Sequence[Message]) -> list[Message]:
         found.append(Message("missing.tolerance", text))
     elif audit.tolerance.assumed:
         t = audit.tolerance
-        text = (
-            f"the tolerances ({t.material:g}%, {t.resolution:g}% and {t.preference:g}%) were "
-            "assumed, not declared: another tolerance may give another route"
-        )
         numbers = {n: getattr(t, n) for n in ("material", "resolution", "preference")}
+        sizes = ", ".join(dict.fromkeys(f"{value:g}%" for value in numbers.values()))
+        text = (
+            f"the tolerances of {sizes} were assumed, not declared: other tolerances may give "
+            "another route"
+        )
         found.append(Message("tolerance.assumed", text, "warning", numbers))
     if audit.resolution is None:
         text = (

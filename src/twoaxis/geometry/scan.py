@@ -35,7 +35,7 @@ from twoaxis.geometry.score import center_words, check_metric_size, score_terms
 from twoaxis.io import Layout, Variable
 from twoaxis.least_squares import minimize
 from twoaxis.parameters import Center, Parameter, Parameters
-from twoaxis.result import CENTER_LAYOUT, PARAMETER_LAYOUT, CenteredResult
+from twoaxis.result import CENTER_LAYOUT, PARAMETER_LAYOUT, CenteredResult, require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -153,9 +153,7 @@ class FrozenScan(CenteredResult):
             and data.attrs["affine_deviation"] >= 0
             and data.attrs["start_spread"] >= 0,
         }
-        for expected, holds in consistent.items():
-            if not holds:
-                raise InputError(expected, "other values", "compute the scan again")
+        require(consistent)
         super().check()
 
     def _displaced(self, minimum: FloatArray) -> FloatArray:

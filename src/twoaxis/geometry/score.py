@@ -38,7 +38,7 @@ from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_vi
 from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Center, Parameter, Parameters
-from twoaxis.result import CENTER_LAYOUT, PARAMETER_LAYOUT, CenteredResult, Message
+from twoaxis.result import CENTER_LAYOUT, PARAMETER_LAYOUT, CenteredResult, Message, require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -290,9 +290,7 @@ class Score(CenteredResult):
                 data["sampling_deviation"].values >= 0
             ).all(),
         }
-        for expected, holds in consistent.items():
-            if not holds:
-                raise InputError(expected, "other values", "compute the score again")
+        require(consistent)
         super().check()
 
     def _array(self, name: str) -> FloatArray:
@@ -302,21 +300,6 @@ class Score(CenteredResult):
     def _scalar(self, name: str) -> Any:
         array = self._array(name)
         return float(array.reshape(())) if array.size == 1 else array
-
-    @property
-    def terms(self) -> Terms:
-        """The array core, for computations on several parameters."""
-        return Terms(
-            B=self._array("B"),
-            H=self._array("H"),
-            displacement=self._array("displacement"),
-            diagonal_displacement=self._array("diagonal_displacement"),
-            eigenvalues=self._array("eigenvalue"),
-            eigenvectors=self._array("eigenvector"),
-            null=self.data["null"].values,
-            residual_norm=self.residual_norm,
-            alignment=self._array("alignment"),
-        )
 
     @property
     def view(self) -> str:

@@ -31,7 +31,7 @@ from twoaxis.geometry.regions import cell_regions
 from twoaxis.geometry.score import check_metric_size
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Center, Parameter, Parameters
-from twoaxis.result import CENTER_LAYOUT, PARAMETER_LAYOUT, CenteredResult
+from twoaxis.result import CENTER_LAYOUT, PARAMETER_LAYOUT, CenteredResult, require
 from twoaxis.views.view import BoundDiagonal
 
 if TYPE_CHECKING:
@@ -115,9 +115,7 @@ class Spectrum(CenteredResult):
             in (0, 1)
             and 0 <= data.attrs["clipped"] <= data.sizes["mode"],
         }
-        for expected, holds in consistent.items():
-            if not holds:
-                raise InputError(expected, "other values", "compute the spectrum again")
+        require(consistent)
         super().check()
 
     def of(self, parameter: str) -> Spectrum:

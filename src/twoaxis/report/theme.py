@@ -160,6 +160,16 @@ def note(ax: Any, words: str, x: float = 0.5, y: float = 0.5) -> Any:
     return text
 
 
+def color_bar(ax: Any, drawn: Any, words: str, extend: str = "neither") -> None:
+    """Put a color bar with a small label beside the axis."""
+    bar = ax.figure.colorbar(drawn, ax=ax, extend=extend, pad=0.03)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=SMALL_SIZE, length=2)
+    bar.formatter.set_powerlimits((-2, 3))
+    plain(bar.ax.yaxis.label)
+    bar.set_label(words, fontsize=SMALL_SIZE)
+
+
 def diverging() -> Any:
     """Return colors from minus over nothing to plus.
 

@@ -13,13 +13,12 @@ from twoaxis.errors import InputError
 from twoaxis.report.inputs import as_audit, choose
 from twoaxis.report.theme import (
     SMALL,
-    SMALL_SIZE,
     axis_or_new,
     color,
+    color_bar,
     diverging,
     label,
     open_frame,
-    plain,
 )
 from twoaxis.text import number, percent, shortened, visible
 
@@ -147,12 +146,7 @@ def _map(
         vmax=high,
     )
     more = bool((held < low).any() or (held > high).any())
-    bar = ax.figure.colorbar(drawn, ax=ax, extend="both" if more else "neither", pad=0.03)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(labelsize=SMALL_SIZE, length=2)
-    bar.formatter.set_powerlimits((-2, 3))
-    plain(bar.ax.yaxis.label)
-    bar.set_label(words, fontsize=SMALL_SIZE)
+    color_bar(ax, drawn, words, extend="both" if more else "neither")
     beyond = f" ({', '.join(names[2:])} not shown)" if len(names) > 2 else ""
     label(ax, f"{names[0]}{beyond}", names[1])
     open_frame(ax)

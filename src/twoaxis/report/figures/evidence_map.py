@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from twoaxis.remedies import EvidenceMap
 from twoaxis.report.inputs import choose, part_of
-from twoaxis.report.theme import SMALL_SIZE, color, diverging, label, open_frame, plain
+from twoaxis.report.theme import SMALL_SIZE, color, color_bar, diverging, label, open_frame, plain
 from twoaxis.text import number, shortened
 
 FloatArray = NDArray[np.float64]
@@ -86,7 +86,7 @@ def _map(ax: Any, found: EvidenceMap, name: str, words: str) -> None:
     # Regions are ranked for all parameters together; each has a leading one of its own.
     first = data.indexes["region"].get_loc(found.leading(name).name)
     _outline(ax, found, low[first], high[first])
-    _color_bar(ax, drawn, words)
+    color_bar(ax, drawn, words)
     names = [shortened(axis, 16) for axis in data["axis"].values]
     label(ax, names[0], names[1] if len(names) > 1 else "")
     if len(names) == 1:
@@ -109,15 +109,6 @@ def _outline(ax: Any, found: EvidenceMap, low: FloatArray, high: FloatArray) -> 
         )
         frame.set_clip_on(False)
         ax.add_patch(frame)
-
-
-def _color_bar(ax: Any, drawn: Any, words: str) -> None:
-    bar = ax.figure.colorbar(drawn, ax=ax, pad=0.03)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(labelsize=SMALL_SIZE, length=2)
-    bar.formatter.set_powerlimits((-2, 3))
-    plain(bar.ax.yaxis.label)
-    bar.set_label(words, fontsize=SMALL_SIZE)
 
 
 def _bars(ax: Any, found: EvidenceMap, name: str) -> None:
