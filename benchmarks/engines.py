@@ -1,6 +1,6 @@
 """How engines scale, and what a run and a task cost whoever hands them out.
 
-The first table has run-steps a second and the overhead of a task, against one process. Counted
+The first table has run-steps per second and the overhead of a task, against one process. Counted
 is from the moment at which every worker has brought its first result: starting and compiling
 stand in a column of their own. The second has what grows with the number of runs, whatever the
 engine: the bytes that a task sends through a scheduler, and the time that one process needs for
@@ -28,28 +28,28 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from twoaxis.runs.execution import GPU_BATCH
-
 import twoaxis as ta
 from twoaxis.files import write_whole
 from twoaxis.runs import RunStore, train_specs
 from twoaxis.runs.engines.dask import Dask
 from twoaxis.runs.engines.engine import Engine, InProcess
 from twoaxis.runs.engines.local import Local
-from twoaxis.runs.task import Training, cut, versions
+from twoaxis.runs.task import Task, Training, cut
+from twoaxis.runs.train import GPU_BATCH
 from twoaxis.training import settings_for, specs_for
 from twoaxis.training.settings import run_key
 
 
 def measured(engine: Engine, workers: int, runs: int, **options: Any) -> tuple[float, float]:
-    """Return seconds a task once all workers are warm, and seconds until they were."""
+    """Return seconds per task once all workers are warm, and seconds until they were."""
     settings = settings_for("burgers", **options)
     specs = specs_for(settings.problem, datasets=8, seeds=range(runs))
     with tempfile.TemporaryDirectory() as where:
         store = RunStore(where, create=True)
-        work = Training(str(store.directory), "cpu", versions())
+        work = Training(str(store.directory), "cpu")
+        tasks = [Task(n, batch) for n, batch in enumerate(cut(settings, specs, 1))]
         began, arrived = time.perf_counter(), []
-        for result in engine.execute(cut(settings, specs, 1), work, lambda _: None):
+        for result in engine.execute(tasks, work, lambda *_: None):
             if result.failure:
                 raise RuntimeError(result.failure)
             arrived.append(time.perf_counter())
@@ -89,7 +89,7 @@ def costs(runs: int) -> Iterator[str]:
         size = len(pickle.dumps(cut(settings, specs, GPU_BATCH)[0]))
         yield f"{f'a task of {GPU_BATCH} runs on {name}':40}{size / 1e3:10.1f} kB"
     specs = fresh[:runs]
-    trained = train_specs(settings, specs, device="cpu", workers=0, progress=False)
+    trained = train_specs(settings, specs, engine="in-process", device="cpu", progress=False)
     keys = [run.key for run in trained]
     with tempfile.TemporaryDirectory() as where:
         store = RunStore(where, create=True)

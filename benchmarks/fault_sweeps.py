@@ -38,7 +38,7 @@ def sweep(store: str | Path, engine: str, scheduler: str | None = None) -> Any:
         provenance="made up",
         label="made-up",
     )
-    return ta.sweep(
+    return ta.train(
         "burgers",
         store=store,
         datasets=data,
@@ -56,7 +56,7 @@ def sweep(store: str | Path, engine: str, scheduler: str | None = None) -> Any:
 def client(store: str, engine: str, scheduler: str | None = None) -> int:
     """Do what the child processes do, and return how they end."""
     # A checkpoint after every chunk of steps: there is more to break.
-    importlib.import_module("twoaxis.runs.train").CHECKPOINT_SECONDS = 0.0
+    importlib.import_module("twoaxis.runs.task").CHECKPOINT_SECONDS = 0.0
     print(READY, flush=True)
     found = sweep(store, engine, scheduler)
     print(int(found.work["attempts"].max()), flush=True)
@@ -98,14 +98,14 @@ class Child:
     def finish(self, status: int = 0) -> tuple[int, float]:
         """Return how often a task was begun at most, and how long all of it took."""
         try:
-            told, _ = self.process.communicate(timeout=PATIENCE)
+            printed, _ = self.process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             for process in [*self.workers(), self.process]:
                 process.kill()
             raise SystemExit(f"a client was not done after {PATIENCE:g} s") from None
         if self.process.returncode != status:
             raise SystemExit(f"a client ended with {self.process.returncode}, not with {status}")
-        return int(told.split()[-1]), time.monotonic() - self.began
+        return int(printed.split()[-1]), time.monotonic() - self.began
 
 
 @contextlib.contextmanager

@@ -82,8 +82,8 @@ def everything(home: Path, cases: int, seed: int, workers: int) -> int:
     with ThreadPoolExecutor(workers) as threads:
         coming = [threads.submit(of_kind, home, kind, counts[kind], seed) for kind in WEIGHTS]
         for kind, found in zip(WEIGHTS, coming, strict=True):
-            outcomes, peak, told = found.result()
-            findings += told
+            outcomes, peak, detail = found.result()
+            findings += detail
             row = "".join(f"{outcomes[word]:>12}" for word in OUTCOMES)
             print(f"{kind:12}{counts[kind]:>8}{row}{peak / 2**20:>7.0f} MiB", flush=True)
             total += outcomes
@@ -99,11 +99,11 @@ def of_kind(home: Path, kind: str, count: int, seed: int) -> tuple[Counter[str],
     """Run the cases of a kind; return how often each outcome came, the peak and the findings."""
     counts: Counter[str] = Counter()
     peak, findings = 0, []
-    for number, (outcome, told, grown) in enumerate(results(home, kind, count, seed)):
+    for number, (outcome, detail, grown) in enumerate(results(home, kind, count, seed)):
         counts[outcome] += 1
         peak = max(peak, grown)
         if outcome == "finding":
-            findings.append(f"{kind}:{number} {told}")
+            findings.append(f"{kind}:{number} {detail}")
     return counts, peak, findings
 
 
@@ -180,14 +180,14 @@ def child(home: Path, kind: str, first: int, seed: int) -> int:
         _reset_peak()
         before, began = _memory("VmRSS"), time.process_time()
         random = Random(f"{seed}/{kind}/{number}")
-        outcome, told = fuzz_kinds.outcome_of(known, random, place, original)
+        outcome, detail = fuzz_kinds.outcome_of(known, random, place, original)
         grown = max(0, _memory("VmHWM") - before)
         took = time.process_time() - began
         if grown > PEAK and outcome != "finding":
-            outcome, told = "finding", f"{grown / 2**20:.0f} MiB of memory"
+            outcome, detail = "finding", f"{grown / 2**20:.0f} MiB of memory"
         if took > SECONDS and outcome != "finding":
-            outcome, told = "finding", f"{took:.0f} s of the processor"
-        print(json.dumps([outcome, told, grown]), flush=True)
+            outcome, detail = "finding", f"{took:.0f} s of the processor"
+        print(json.dumps([outcome, detail, grown]), flush=True)
     return 0
 
 

@@ -29,13 +29,14 @@ from twoaxis.problems import get_problem
 from twoaxis.runs import checkpoint
 from twoaxis.runs.run_file import packed, seal, sha256
 from twoaxis.runs.store import RunStore
-from twoaxis.runs.train import settings_for
+from twoaxis.runs.task import trained_runs
 from twoaxis.studies import page
 from twoaxis.studies.library import _read_table, _value
 from twoaxis.studies.record import figures_frame, load_record, table_frame
-from twoaxis.training.backends import InProcess
-from twoaxis.training.batch import Job
-from twoaxis.training.settings import RunSpec, starting_values
+from twoaxis.training import RunSpec, settings_for
+from twoaxis.training.backends import JaxDevice
+from twoaxis.training.batch import Batch
+from twoaxis.training.settings import starting_values
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -89,7 +90,7 @@ def make_all(home: Path) -> None:
     frozen.save(home / "residual" / "file.nc")
     resolution.save(home / "resolution" / "file.nc")
     audit = ta.audit(frozen, resolution=resolution)
-    audit.with_actions(audit.actions).to_netcdf(home / "audit" / "file.nc")
+    audit.with_actions(audit.actions).save(home / "audit" / "file.nc")
     _make_remedies(home, frozen, points)
     _make_training(home)
     for kind, name in (("table", "readouts/bands-1.csv"), ("record", "blocks/architecture.json")):
@@ -112,16 +113,16 @@ def _make_remedies(home: Path, frozen: ta.FrozenResidual, points: Any) -> None:
         candidates=5,
         replicas=19,
         refine=0,
-    ).to_netcdf(home / "set" / "file.nc")
+    ).save(home / "set" / "file.nc")
 
     def trained(values: Any, _seed: int) -> ta.FrozenResidual:
         found = replace(frozen.parameters["k"], delivered=1.2 + 0.1 * float(values[0] - 1.0))
         return replace(frozen, parameters={"k": found})
 
-    ta.simulated_audit(trained, **world, replicas=3).to_netcdf(home / "simulated" / "file.nc")
+    ta.simulated_audit(trained, **world, replicas=3).save(home / "simulated" / "file.nc")
 
 
-def _job() -> Job:
+def _batch() -> Batch:
     """A batch of one run that is as small as it can be."""
     problem, random = get_problem("burgers"), np.random.default_rng(0)
     low, high = np.array(list(problem.domain.values())).T
@@ -140,22 +141,22 @@ def _job() -> Job:
     spec = RunSpec(
         dataset=dataset, seed=0, start=starting_values(problem, None, None), fixed=frozenset()
     )
-    return Job(settings, [spec], (2,))
+    return Batch(settings, [spec], (2,))
 
 
 def _make_training(home: Path) -> None:
     """Train for six steps; keep the run, and the checkpoint after the third."""
-    job = _job()
+    batch = _batch()
     store = RunStore(home / "checkpoint", create=True)
-    data = job.data()
+    data = batch.data()
 
     def keep(progress: Any) -> None:
         if progress.step == 3:
-            checkpoint.save_checkpoint(job, progress, store)
+            checkpoint.save_checkpoint(batch, progress, store)
 
-    begun = job.begin(data)
-    done = job.train(InProcess(jax.devices("cpu")[0]), data, begun, lambda *_: None, keep, 0.0)
-    (run,) = job.results(done)
+    begun = batch.begin(data)
+    done = batch.train(JaxDevice(jax.devices("cpu")[0]), data, begun, lambda *_: None, keep, 0.0)
+    (run,) = trained_runs(batch, done)
     RunStore(home / "run", create=True).save(run)
 
 
@@ -177,38 +178,21 @@ class _Checkpoints:
 
     def read(self, place: Path) -> Any:
         if self._known is None:
-            job = _job()
-            self._known = job, jax.device_get(job.begin(job.data()))
-        job, start = self._known
-        found = checkpoint.load_checkpoint(job, start, RunStore(place))
+            batch = _batch()
+            self._known = batch, jax.device_get(batch.begin(batch.data()))
+        batch, start = self._known
+        found = checkpoint.load_checkpoint(batch, start, RunStore(place))
         if found is None:
             raise InputError("a checkpoint", "a damaged one, set aside", "")
         leaves = jax.tree.leaves([found.state, found.records, found.snapshots])
         return found.step, [np.asarray(leaf).tobytes() for leaf in leaves]
 
 
-def _read_audit(place: Path) -> Any:
-    audit = ta.load_audit(place / "file.nc")
-    return json.dumps(audit.tree.to_dict(), default=_plain), audit._repr_html_()
-
-
-def _read_resolution(place: Path) -> Any:
+def _read_result(place: Path) -> Any:
     found = ta.load(place / "file.nc")
-    return json.dumps(found.data.to_dict(), default=_plain), repr(found)
-
-
-def _read_set(place: Path) -> Any:
-    found = ta.load_confidence_set(place / "file.nc")
-    return json.dumps(found.data.to_dict(), default=_plain), repr(found)
-
-
-def _read_simulated(place: Path) -> Any:
-    found = ta.load_simulated_audit(place / "file.nc")
-    return json.dumps(found.data.to_dict(), default=_plain), repr(found)
-
-
-def _plain(value: Any) -> Any:
-    return value.to_dict() if hasattr(value, "to_dict") else repr(value)
+    tree = found.data if isinstance(found.data, xr.DataTree) else xr.DataTree(found.data)
+    groups = {node.path: node.to_dataset(inherit=False).to_dict() for node in tree.subtree}
+    return json.dumps(groups, default=repr), repr(found), found._repr_html_()
 
 
 def _read_residual(place: Path) -> Any:
@@ -316,12 +300,12 @@ def _damage_checkpoint(random: Random, place: Path) -> bool:
         path.write_bytes(random.choice((*BLIND, *known))(random, content))
         return False
     with checkpoint.safe_open(path, framework="numpy") as stored:
-        told = stored.metadata()
+        about = stored.metadata()
         arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
     name = random.choice(sorted(arrays))
     what = random.randrange(4)
     if what == 0:
-        told[random.choice(("step", "runs"))] = random.choice(
+        about[random.choice(("step", "runs"))] = random.choice(
             ("", "-1", "9" * 400, "[" * 9999, "nan", "999", "[[]]", "0")
         )
     elif what == 1:
@@ -330,19 +314,19 @@ def _damage_checkpoint(random: Random, place: Path) -> bool:
         arrays[name] = arrays[name].reshape(-1)[:1].astype(random.choice(("f4", "i8", "f8")))
     else:
         arrays[name] = np.full_like(arrays[name], random.choice((0, -1, 127)))
-    told["sha256"] = checkpoint.checkpoint_checksum(arrays, told)
-    save_file(arrays, path, metadata=told)
+    about["sha256"] = checkpoint.checkpoint_checksum(arrays, about)
+    save_file(arrays, path, metadata=about)
     return True
 
 
 KINDS = {
     "run": Kind(True, _damage_run, _read_run),
     "checkpoint": Kind(True, _damage_checkpoint, _Checkpoints().read),
-    "audit": Kind(False, _damage_netcdf, _read_audit),
-    "resolution": Kind(False, _damage_netcdf, _read_resolution),
+    "audit": Kind(False, _damage_netcdf, _read_result),
+    "resolution": Kind(False, _damage_netcdf, _read_result),
     "residual": Kind(True, _damage_export, _read_residual),
-    "set": Kind(False, _damage_netcdf, _read_set),
-    "simulated": Kind(False, _damage_netcdf, _read_simulated),
+    "set": Kind(False, _damage_netcdf, _read_result),
+    "simulated": Kind(False, _damage_netcdf, _read_result),
     "table": Kind(False, _blind_or(mutations.table_cell), _read_table_file),
     "record": Kind(
         False,

@@ -348,13 +348,13 @@ def audit_lines(predicted: pd.DataFrame) -> list[str]:
     ]
     groups = [*predicted.groupby("problem", sort=False), ("all", predicted)]
     for problem, rows in groups:
-        real, told = rows["real_error"], rows["predicted_error"]
+        real, predicted = rows["real_error"], rows["predicted_error"]
         lines.append(
-            f"{problem:18}{len(rows):5}{real.mean():12.4f}{told.mean():11.4f}"
+            f"{problem:18}{len(rows):5}{real.mean():12.4f}{predicted.mean():11.4f}"
             f"{rows['predicted_displacement'].mean():9.4f}"
-            f"{100 * np.mean(np.sign(real) == np.sign(told)):10.1f}%"
-            f"{np.corrcoef(real, told)[0, 1]:13.3f}{real.abs().mean():11.4f}"
-            f"{(real - told).abs().mean():11.4f}"
+            f"{100 * np.mean(np.sign(real) == np.sign(predicted)):10.1f}%"
+            f"{np.corrcoef(real, predicted)[0, 1]:13.3f}{real.abs().mean():11.4f}"
+            f"{(real - predicted).abs().mean():11.4f}"
         )
     return [*lines, "", *layout_lines(predicted)]
 
@@ -370,17 +370,17 @@ def layout_lines(predicted: pd.DataFrame) -> list[str]:
     ]
     for (problem, layout), row in means.iterrows():
         real = f"{row['real_error']:+.4f} ± {row['scatter']:.4f}"
-        told = f"{row['predicted_error']:+.4f} ± {row['standard_error']:.4f}"
-        lines.append(f"{problem:18}{layout:6}{real:>20}{told:>20}")
-    real, told = means["real_error"], means["predicted_error"]
+        predicted = f"{row['predicted_error']:+.4f} ± {row['standard_error']:.4f}"
+        lines.append(f"{problem:18}{layout:6}{real:>20}{predicted:>20}")
+    real, predicted = means["real_error"], means["predicted_error"]
     centered = means - means.groupby("problem").transform("mean")
-    apart = (real - told) / np.hypot(means["scatter"], means["standard_error"])
+    apart = (real - predicted) / np.hypot(means["scatter"], means["standard_error"])
     return [
         *lines,
         "",
-        f"correlation over {len(means)} layouts {real.corr(told):.3f}, "
+        f"correlation over {len(means)} layouts {real.corr(predicted):.3f}, "
         f"within problems {centered['real_error'].corr(centered['predicted_error']):.3f}; "
-        f"same sign in {int((np.sign(real) == np.sign(told)).sum())}; "
+        f"same sign in {int((np.sign(real) == np.sign(predicted)).sum())}; "
         f"largest distance {apart.abs().max():.1f} standard errors",
     ]
 

@@ -4,7 +4,7 @@ The study's network (three hidden layers of 64), 2,000 residual and 200 data poi
 All rows of one table come from one run of this script: compare them with each other only.
 
     python benchmarks/training.py            # CPU: DeepXDE on PyTorch, one run, a batch
-    python benchmarks/training.py --gpu      # GPU: run-steps a second against the batch size
+    python benchmarks/training.py --gpu      # GPU: run-steps per second against the batch size
     python benchmarks/training.py --quick    # a few steps of everything on the CPU
 
 The *products* row is the time that the hidden layers' matrix products of one step take alone, in
@@ -17,6 +17,7 @@ import argparse
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -26,8 +27,8 @@ from twoaxis.observations import published_dataset
 from twoaxis.problems import get_problem
 from twoaxis.runs.train import LEARNING_RATE, PHYSICS_WEIGHT
 from twoaxis.training import Network, RunSpec, Settings, get_method
-from twoaxis.training.backends import Backend, InProcess, Workers
-from twoaxis.training.batch import Job
+from twoaxis.training.backends import Backend, JaxDevice, Programs, WorkerProcess
+from twoaxis.training.batch import Batch
 from twoaxis.training.settings import starting_values
 
 WIDTH, DEPTH, RESIDUAL, COEFFICIENTS = 64, 3, 2000, 4
@@ -35,7 +36,7 @@ WIDTH, DEPTH, RESIDUAL, COEFFICIENTS = 64, 3, 2000, 4
 PRODUCTS = 3 * (DEPTH - 1) * WIDTH**2 * RESIDUAL * COEFFICIENTS
 
 
-def job(runs: int, steps: int) -> Job:
+def batch_of(runs: int, steps: int) -> Batch:
     problem = get_problem("burgers")
     settings = Settings(
         problem=problem,
@@ -53,12 +54,12 @@ def job(runs: int, steps: int) -> Job:
     )
     start = starting_values(problem, None, None)
     dataset = published_dataset(problem, 8)
-    return Job(settings, [RunSpec(dataset=dataset, seed=n, start=start) for n in range(runs)])
+    return Batch(settings, [RunSpec(dataset=dataset, seed=n, start=start) for n in range(runs)])
 
 
 def seconds_a_step(backend: Backend, runs: int, steps: int) -> tuple[float, float]:
     """Return the best of three times of one step of the batch, and what compiling took."""
-    work = job(runs, steps)
+    work = batch_of(runs, steps)
     data = work.data()
     state = work.begin(data).state
     with backend.session(work.settings, data) as session:
@@ -66,6 +67,32 @@ def seconds_a_step(backend: Backend, runs: int, steps: int) -> tuple[float, floa
         session.advance(state, 0, 1)
         compiling = time.perf_counter() - start
         return best(lambda: session.advance(state, 0, steps)) / steps, compiling
+
+
+def seconds_on_workers(workers: int, runs: int, steps: int) -> float:
+    """Return the best of three times of one step of `runs` runs, shared by worker processes."""
+    programs = Programs()
+    processes = [WorkerProcess(programs) for _ in range(workers)]
+    whole = batch_of(runs, steps)
+    batches = [Batch(whole.settings, [spec]) for spec in whole.specs]
+    data = [batch.data() for batch in batches]
+    states = [batch.begin(each).state for batch, each in zip(batches, data, strict=True)]
+
+    def share(number: int, count: int) -> None:
+        for k in range(number, runs, workers):
+            with processes[number].session(batches[k].settings, data[k]) as session:
+                session.advance(states[k], 0, count)
+
+    def all_shares(count: int) -> None:
+        with ThreadPoolExecutor(workers) as threads:
+            list(threads.map(share, range(workers), [count] * workers))
+
+    try:
+        all_shares(1)  # starts the processes and compiles
+        return best(lambda: all_shares(steps)) / steps
+    finally:
+        for process in processes:
+            process.close()
 
 
 def best(work: Callable[[], object], times: int = 3) -> float:
@@ -136,16 +163,16 @@ def on_cpu(steps: int, batch: int) -> None:
     cores = len(os.sched_getaffinity(0))
     rows = [
         ("DeepXDE on PyTorch, one run", deepxde_step(steps)),
-        ("twoaxis, one run", seconds_a_step(InProcess(jax.devices("cpu")[0]), 1, steps)[0]),
+        ("twoaxis, one run", seconds_a_step(JaxDevice(jax.devices("cpu")[0]), 1, steps)[0]),
         (
             f"twoaxis, {batch} runs on {cores} workers",
-            seconds_a_step(Workers(cores), batch, steps)[0] / batch,
+            seconds_on_workers(cores, batch, steps) / batch,
         ),
         ("the products alone", products_alone(1, steps)),
     ]
     reference = rows[0][1]
     print(f"CPU, {cores} cores, {steps} steps, float32, best of three")
-    print(f"{'':40}{'ms a run-step':>14}{'run-steps/s':>14}{'DeepXDE = 1':>13}")
+    print(f"{'':40}{'ms per run-step':>14}{'run-steps/s':>14}{'DeepXDE = 1':>13}")
     for name, each in rows:
         print(f"{name:40}{1e3 * each:14.2f}{1 / each:14.0f}{reference / each:13.2f}")
 
@@ -155,7 +182,7 @@ def on_gpu(steps: int) -> None:
     print(f"GPU, {device.device_kind}, {steps} steps, float32 products at full precision")
     print(f"{'runs':>6}{'ms a step':>12}{'run-steps/s':>14}{'compiling, s':>14}")
     for runs in (1, 10, 40, 80, 160, 240, 480):
-        each, compiling = seconds_a_step(InProcess(device), runs, steps)
+        each, compiling = seconds_a_step(JaxDevice(device), runs, steps)
         print(f"{runs:6}{1e3 * each:12.3f}{runs / each:14.0f}{compiling:14.1f}", flush=True)
         if runs == 240:
             whole = each

@@ -27,9 +27,9 @@ def audited(tmp_path_factory):
 def store(tmp_path_factory):
     """Two retrainings on one dataset, and one on another."""
     folder = tmp_path_factory.mktemp("store") / "runs"
-    options = {"steps": 5, "snapshots": 2, "residual_points": 200, "workers": 0, "progress": False}
-    ta.train("allen-cahn", datasets=8, seeds=range(2), out=folder, **options)
-    ta.train("allen-cahn", datasets=9, seeds=0, out=folder, **options)
+    options = {"steps": 5, "snapshots": 2, "residual_points": 200, "engine": "in-process", "progress": False}
+    ta.train("allen-cahn", datasets=8, seeds=range(2), store=folder, **options)
+    ta.train("allen-cahn", datasets=9, seeds=0, store=folder, **options)
     return folder
 
 

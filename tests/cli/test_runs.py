@@ -198,7 +198,7 @@ def test_prune(store, twoaxis):
     assert old.exists()
     code, out, _ = twoaxis("runs", "prune", store.directory)
     assert code == 0
-    assert ".twoaxis-old (5 B): a temporary that somebody abandoned" in out
+    assert ".twoaxis-old (5 B): " in out
     assert "removed: 1, 5 B" in out
     assert not old.exists()
     assert (store.directory / "damaged" / f"{key}.1").is_dir()
