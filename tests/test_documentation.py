@@ -10,7 +10,7 @@ import twoaxis as ta
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-    + [p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts]
+    + [p for p in (ROOT / "docs").rglob("*.md") if not {"_build", "reproduction"} & {*p.parts}]
 )
 # Words that readers of SciPy's or ArviZ's documentation would have to decode.
 PRIVATE = re.compile(
