@@ -55,8 +55,8 @@ def blocks(array: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     """Compute and print everything; it takes under a minute."""
-    fine = {p: ta.resolve_problem(p, validate=24, progress=False) for p in PROBLEMS}
-    coarse = {p: ta.resolve_problem(p, fit_solver="coarse", progress=False) for p in PROBLEMS}
+    fine = {p: ta.resolve(p, validate=24, progress=False) for p in PROBLEMS}
+    coarse = {p: ta.resolve(p, fit_forward="coarse", progress=False) for p in PROBLEMS}
     errors = [f.error_percent.values for f in fine.values()]
     coarse_errors = [f.error_percent.values for f in coarse.values()]
     show_each("median", errors, lambda v, w: weighted_quantile(v, w, 0.5))
@@ -69,12 +69,12 @@ def main() -> None:
     bias = max(float(abs(f.noiseless_bias_percent).max()) for f in fine.values())
     check = max(f.data.attrs["bank_check_percent"] for f in fine.values())
     print(f"largest noiseless error {bias:.3g}, bank check {check:.4f}")
-    fresh = {p: ta.resolve_problem(p, seed=FRESH_NOISE_SEED, replicas=20) for p in PROBLEMS}
+    fresh = {p: ta.resolve(p, seed=FRESH_NOISE_SEED, replicas=20) for p in PROBLEMS}
     show_each("mean, fresh noise", [f.error_percent.values for f in fresh.values()])
 
     options = {"replicas": 40 * BLOCK, "validate": 0, "progress": False}
-    medians = blocks(ta.resolve_problem("burgers", **options).error_percent.values)
-    covered = blocks(ta.resolve_problem("burgers", fit_solver="coarse", **options).covered.values)
+    medians = blocks(ta.resolve("burgers", **options).error_percent.values)
+    covered = blocks(ta.resolve("burgers", fit_forward="coarse", **options).covered.values)
     for label, of_block, overall in (
         ("median", np.median(medians, axis=1), np.median(medians)),
         ("coarse coverage", 100 * covered.mean(axis=1), 100 * covered.mean()),

@@ -91,7 +91,7 @@ audit = ta.audit(frozen, resolution=resolution, data=readings, tolerance=toleran
 
 found = ta.confidence_set(
     pipeline, population, known, noise,  # for the delivered value; for data: noise, readings
-    candidates=11, replicas=59, seed=1, vectorized=True, progress=False,
+    candidates=11, replicas=59, seed=1, vectorized_pipeline=True, progress=False,
 )  # fmt: skip
 print(found, "\n")
 print(found.candidates.round(4).to_string(), "\n")

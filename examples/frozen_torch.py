@@ -67,7 +67,8 @@ frozen = ta.FrozenResidual(
 )
 score = ta.score(frozen, fresh=4)
 print(f"derivatives: {score.derivative}")
-print(score.summary()[["displacement", "standard_error", "fresh_displacement", "diagonal"]])
+columns = ["displacement", "sampling_deviation", "fresh_displacement", "diagonal_displacement"]
+print(score.summary()[columns].to_string())
 print(f"coupling of the two: {score.coupling[0, 1]:+.2f}\n")
 print(score.directions().round(4).to_string(), "\n")
 scan = ta.frozen_scan(frozen)

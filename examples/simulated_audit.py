@@ -98,7 +98,7 @@ found = ta.simulated_audit(
     noise,
     replicas=16,
     seed=1,
-    vectorized=True,
+    vectorized_pipeline=True,
     tolerance=ta.Tolerance(material=3.0, resolution=5.0, preference=3.0),
 )
 print(found, "\n")

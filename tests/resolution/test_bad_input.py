@@ -245,7 +245,6 @@ def test_a_file_without_a_variable_is_refused(tmp_path, found):
         dict(points="abc", data=decay(2.0)),
         dict(noise=None, data=decay(2.0)),
     ],
-    ids=str,
 )
 def test_nothing_escapes_as_a_raw_exception(changes):
     arguments = {"forward": decay, "parameters": RATE, "noise": 0.1, "replicas": 3, **changes}

@@ -69,7 +69,6 @@ def test_the_coarse_solver_fits_data_of_the_fine_one(found):
         dict(fit_forward="finest"),
         dict(fit_forward=lambda lam: lam),
     ],
-    ids=str,
 )
 def test_bad_input_is_refused(changes):
     with pytest.raises(ta.InputError):

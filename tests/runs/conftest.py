@@ -5,6 +5,7 @@ options of the process of the tests are others.
 """
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -32,7 +33,7 @@ def alike(tmp_path_factory):
     """Every process finds the work of these tests, and compiles equal programs once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(HERE))
-        patch.setenv("PYTHONPATH", str(HERE))
+        patch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
         patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("jax")))
         patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
         patch.setenv("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")

@@ -40,12 +40,19 @@ def executed(engine, tasks, work):
 # ------------------------------------------------------------------ the same numbers
 
 
-@pytest.mark.parametrize("engine", [Local(2), Dask(workers=2)], ids=["local", "dask"])
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(Local(2), id="local"),
+        # Every day, test_faults.py compares Dask with this process, and kills a worker of it.
+        pytest.param(Dask(workers=2), id="dask", marks=pytest.mark.long),
+    ],
+)
 def test_every_engine_gives_the_same_table_and_a_failed_task_is_a_row(
     engine, tmp_path, faultwork, undisturbed
 ):
     # The first tasks take longest: outcomes come in another order than they were asked for.
-    work = faultwork.Raising(victim=2, pause=0.3)
+    work = faultwork.Raising(victim=2, pause=0.1)
     found = faultwork.sweep(tmp_path, engine=faultwork.Through(engine, work.bound))
     assert found.keys == undisturbed.keys
     others = [0, 1, 3]
@@ -60,6 +67,7 @@ def test_every_engine_gives_the_same_table_and_a_failed_task_is_a_row(
     assert all(worker.startswith(f"{socket.gethostname()}:") for worker in workers)
 
 
+@pytest.mark.long
 def test_processes_train_batches_in_memory_like_this_process(faultwork, undisturbed):
     alone = faultwork.sweep(None, engine="local", workers=1, batch=2)
     pair = faultwork.sweep(None, engine="local", workers=2, batch=2)
@@ -181,6 +189,7 @@ def first_newcomers(count, action):
         watcher.join()
 
 
+@pytest.mark.long
 def test_a_dask_worker_that_dies_while_it_starts_is_replaced(tmp_path, faultwork):
     work = faultwork.Fatal(str(tmp_path), victim=None)
     with first_newcomers(1, psutil.Process.kill) as killed:
@@ -231,7 +240,7 @@ def test_an_interrupt_stops_everything_and_the_same_command_goes_on(
 ):
     command = ("-m", "twoaxis", "train", "burgers", "--out", tmp_path, "--engine", engine)
     command += ("--width", "4", "--depth", "1", "--workers", "2", "--seeds", "0-11")
-    command += ("--dataset", "8", "--steps", "3000")
+    command += ("--dataset", "8", "--steps", "1500")
     process = start(*command)
     # The first run is there, others are under way.
     helpers["until"](lambda: list(tmp_path.glob("??/burgers*/run.json")), "a first run")

@@ -174,6 +174,7 @@ def mounted(place, options):
         subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.long
 def test_a_full_disk_makes_rows_and_the_sweep_goes_on_when_there_is_space(
     tmp_path, start, faultwork, as_if_nothing_had_happened
 ):

@@ -7,7 +7,7 @@ import twoaxis as ta
 from twoaxis.forward import get_solver
 from twoaxis.observations import layout, noise_scale
 from twoaxis.remedies import calibrate, simulated_audit
-from twoaxis.runs.engines import InProcess, Result
+from twoaxis.runs.engines import InProcess, Outcome
 from twoaxis.runs.pipeline import FailedRun, Pipeline
 
 TINY = {"network": ta.Network(6, 2), "residual_points": 40, "steps": 20, "progress": False}
@@ -78,10 +78,13 @@ def test_a_store_is_not_filled_twice_and_goes_on(tmp_path):
 def test_an_engine_trains_into_the_store_what_it_does_not_hold(tmp_path, pipeline):
     counted = []
 
-    class Counting(InProcess):
+    class Counting:
+        def describe(self):
+            return "counting"
+
         def execute(self, tasks, work, report):
-            counted.append([len(task.specs) for task in tasks])
-            return super().execute(tasks, work, report)
+            counted.append([len(task.batch.specs) for task in tasks])
+            return InProcess("cpu").execute(tasks, work, report)
 
     options = {"layout": 9, "store": tmp_path, "engine": Counting(), "batch": 2, "device": "cpu"}
     through = Pipeline("burgers", **options, **TINY)
@@ -99,7 +102,7 @@ def test_what_an_engine_could_not_finish_is_a_failure(tmp_path):
 
         def execute(self, tasks, work, report):  # noqa: ARG002
             for task in tasks:
-                yield Result(task.number, failure="no power")
+                yield Outcome(task.number, failure="no power")
 
     broken = Pipeline("burgers", store=tmp_path, engine=Broken(), **TINY)
     (failed,) = broken(broken.forward(nu=[0.01]), [0])
@@ -131,7 +134,6 @@ def test_it_serves_calibration_and_simulated_audit(pipeline):
 def test_bad_input_is_refused(pipeline):
     for match, arguments, options in (
         ("one of the problems", ("wave",), {}),
-        ("a store for the runs of an engine", ("burgers",), {"engine": "local"}),
         ("a published number or a", ("burgers",), {"layout": "eight"}),
         ("a dataset of burgers", ("burgers",), {"layout": ta.published_dataset("allen-cahn", 8)}),
         ("steps", ("burgers",), {"steps": 0}),

@@ -144,7 +144,7 @@ def test_killed_after_the_exchange(made, store, run):
     killed(store, run, "exchange")
     made.assert_same_bits(store.load(run.key), shorter(run))
     grown_old(store)
-    store.sweep([run.key])
+    store.tidy([run.key])
     made.assert_same_bits(store.load(run.key), shorter(run))
     assert names(store.path(run.key).parent) == [run.key]
 
@@ -152,10 +152,10 @@ def test_killed_after_the_exchange(made, store, run):
 def test_killed_between_two_renames(made, store, run):
     killed(store, run, "two renames")
     assert not store.holds(run.key)
-    store.sweep([run.key])  # a moment later: another process may still be at it
+    store.tidy([run.key])  # a moment later: another process may still be at it
     assert not store.holds(run.key)
     grown_old(store)
-    store.sweep([run.key])
+    store.tidy([run.key])
     made.assert_same_bits(store.load(run.key), run)
     assert names(store.path(run.key).parent) == [run.key]
 
@@ -178,7 +178,7 @@ def test_a_run_that_cannot_be_put_back_is_kept(made, store, run, monkeypatch):
     assert len(calls) == 3
     assert not store.holds(run.key)
     grown_old(store)
-    store.sweep([run.key])
+    store.tidy([run.key])
     made.assert_same_bits(store.load(run.key), run)
     assert names(store.path(run.key).parent) == [run.key]
 
@@ -194,7 +194,7 @@ def test_a_newer_run_stays_where_it_is(made, store, run):
     moved_aside(store, run)
     store.save(shorter(run))
     grown_old(store)
-    store.sweep([run.key])
+    store.tidy([run.key])
     made.assert_same_bits(store.load(run.key), shorter(run))
     assert names(store.path(run.key).parent) == [run.key]
 

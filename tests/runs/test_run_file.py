@@ -209,7 +209,7 @@ def refused(path, **options):
     assert error.expected
     assert error.got
     assert error.fix
-    assert str(error).startswith("wanted ")
+    assert str(error).startswith("expected ")
     return str(error)
 
 
@@ -239,7 +239,7 @@ def test_every_changed_byte_is_refused(saved, name):
     path = saved.with_name(name)
     content = path.read_bytes()
     generator = np.random.default_rng(0)
-    for place in range(len(content)):
+    for place in generator.choice(len(content), min(len(content), 1000), replace=False):
         changed = bytearray(content)
         changed[place] ^= 1 << int(generator.integers(8))
         if name == MANIFEST and same_json(content, bytes(changed)):
@@ -732,6 +732,7 @@ for each in range(rounds):
 """
 
 
+@pytest.mark.long
 def test_writers_in_several_processes_leave_one_run(trained, saved, tmp_path):
     home, rounds = tmp_path / "rounds", 100
     writers = [

@@ -81,13 +81,13 @@ def close(run, other):
 @pytest.fixture(scope="module")
 def alone(made):
     """The first and the last run by themselves."""
-    return {n: made.tiny_train(datasets=[made.tiny_dataset("burgers", n)])[0] for n in (0, 4)}
+    return {n: made.tiny_train(datasets=[made.tiny_dataset("burgers", n)])[0] for n in (0, 3)}
 
 
-@pytest.mark.parametrize("batch", [1, 2, 3])
+@pytest.mark.parametrize("batch", [1, 2])
 def test_a_batch_equals_the_runs_alone(made, alone, batch):
-    runs = made.tiny_train(datasets=RUNS, batch=batch)
-    assert len(runs) == RUNS
+    runs = made.tiny_train(datasets=4, batch=batch)
+    assert len(runs) == 4
     for n, single in alone.items():
         close(runs[n], single)
 
@@ -121,7 +121,7 @@ def test_two_calls_give_the_same_bits(made, compiled_anew):  # noqa: ARG001
     runs = []
     for _ in range(2):
         device._shared.cache_clear()
-        runs.append(made.tiny_train(datasets=3, batch=2, steps=30))
+        runs.append(made.tiny_train(datasets=2, batch=2, steps=30))
     for first, second in zip(*runs, strict=True):
         made.assert_same_bits(first, second)
 

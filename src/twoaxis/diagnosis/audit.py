@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol
@@ -46,8 +46,9 @@ MODES = 128
 class Auditable(Protocol):
     """What brings its own inputs to an audit, such as a run of `twoaxis.train`."""
 
-    def audit_inputs(self, **options: Any) -> Mapping[str, Any]:
-        """Return keyword arguments of `audit`."""
+    @property
+    def audit_inputs(self) -> Callable[..., Mapping[str, Any]]:
+        """A method that returns keyword arguments of `audit`; its options are its own."""
         ...
 
 

@@ -417,7 +417,8 @@ class Audit(Result[xr.DataTree]):
     @cached_property
     def tolerance(self) -> Tolerance | None:
         """The declared tolerances."""
-        limits = {n: float(self.data[f"tolerance_{n}"].values) for n in TOLERANCES}
+        root = self._group("/")
+        limits = {n: float(root[f"tolerance_{n}"]) for n in TOLERANCES}
         if np.isnan(list(limits.values())).all():
             return None
         statistic: Statistic = self.data.attrs["tolerance_statistic"]

@@ -354,7 +354,7 @@ def spectrum(
     ...     ta.views.Gaussian(), points=x,
     ... )
     >>> found.rank_for(0.9)
-    3
+    4
     """
     frozen = as_frozen(residual, parameters, points)
     center = Parameters(frozen.parameters).center(at)

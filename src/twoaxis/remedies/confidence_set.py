@@ -126,7 +126,7 @@ class ConfidenceSet(Result[xr.DataTree]):
     @cached_property
     def calibration(self) -> Calibration:
         """How the pipeline behaves at every candidate."""
-        return Calibration(self.data["calibration"].to_dataset(inherit=False))
+        return Calibration(self.data.children["calibration"].to_dataset(inherit=False))
 
     @property
     def estimate(self) -> float:
@@ -186,7 +186,7 @@ class ConfidenceSet(Result[xr.DataTree]):
     @property
     def intervals(self) -> tuple[SetInterval, ...]:
         """The intervals of the set in physical units, lowest first; none where it is empty."""
-        columns = (self.data[name].values.tolist() for name in SetInterval._fields)
+        columns = (self.data.ds[name].values.tolist() for name in SetInterval._fields)
         return tuple(SetInterval(*row) for row in zip(*columns, strict=True))
 
     @property
@@ -365,7 +365,7 @@ def _set_messages(found: ConfidenceSet) -> list[Message]:
         ("low", "smallest", candidates[0]),
         ("high", "largest", candidates[-1]),
     ):
-        if found.data[f"open_{side}"].values.any():
+        if found.data.ds[f"open_{side}"].values.any():
             text = f"the set reaches the {word} candidate, {end:.5g}, and may extend beyond it"
             numbers = {"candidate": float(end)}
             messages.append(Message(f"set.open_{side}", text, "warning", numbers))

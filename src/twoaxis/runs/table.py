@@ -139,7 +139,7 @@ class Runs(Result[xr.Dataset], Sequence[Run]):
         return self._read(number)
 
     def __len__(self) -> int:
-        return self.data.sizes["key"]
+        return int(self.data.sizes["key"])
 
     def __repr__(self) -> str:
         status, there = self.data["status"].values, self.data["trained"].values
@@ -179,7 +179,7 @@ class Runs(Result[xr.Dataset], Sequence[Run]):
     @property
     def failures(self) -> pd.DataFrame:
         """The rows of runs that are not there, with the reason as status."""
-        return self.to_dataframe()[~self.data["trained"].values]
+        return self.to_dataframe().loc[~self.data["trained"].values]
 
     @property
     def work(self) -> pd.DataFrame:

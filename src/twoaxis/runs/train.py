@@ -192,7 +192,7 @@ def train_specs(
 ) -> Runs:
     """Train runs that share their settings; see `train` for the options.
 
-    For sweeps in which starting or fixed values differ from run to run.
+    For runs whose starting or fixed values differ.
     """
     found, error = trained(
         settings,

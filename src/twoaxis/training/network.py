@@ -105,7 +105,7 @@ def derivatives(
     inputs: Any,
     slopes: Sequence[tuple[Any, Any]],
     axes: Sequence[str],
-    wanted: Sequence[str],
+    requested: Sequence[str],
     xp: Any,
 ) -> dict[str, Any]:
     """Return the field and its derivatives by the coordinates, by name.
@@ -121,12 +121,12 @@ def derivatives(
         coordinates they are 1 and 0.
     axes : sequence of str
         Names of the coordinates, in the order of the inputs.
-    wanted : sequence of str
+    requested : sequence of str
         ``"u"``, ``"u_x"``, ``"u_xx"`` and the like.
     xp : module
         NumPy or ``jax.numpy``.
     """
-    orders = derivative_orders(wanted, axes)
+    orders = derivative_orders(requested, axes)
     weight, bias = layers[0]
     level = weight @ inputs + bias[:, None]
     first, second = {}, {}
@@ -144,7 +144,7 @@ def derivatives(
     found = {"u": level[0]}
     found |= {f"u_{axis}": a[0] for axis, a in first.items()}
     found |= {f"u_{axis}{axis}": a[0] for axis, a in second.items()}
-    return {name: found[name] for name in wanted}
+    return {name: found[name] for name in requested}
 
 
 def _through_tanh(
@@ -156,8 +156,8 @@ def _through_tanh(
     return h, {axis: s * a for axis, a in first.items()}, bent
 
 
-def derivative_orders(wanted: Sequence[str], axes: Sequence[str]) -> dict[str, int]:
-    """Return the highest order wanted along each axis.
+def derivative_orders(requested: Sequence[str], axes: Sequence[str]) -> dict[str, int]:
+    """Return the highest order needed along each axis.
 
     >>> derivative_orders(("u", "u_t", "u_x", "u_xx"), ("x", "t"))
     {'x': 2, 't': 1}
@@ -166,7 +166,7 @@ def derivative_orders(wanted: Sequence[str], axes: Sequence[str]) -> dict[str, i
     names = {"u": ("", 0)}
     for axis in axes:
         names |= {f"u_{axis}": (axis, 1), f"u_{axis}{axis}": (axis, 2)}
-    for name in wanted:
+    for name in requested:
         if name not in names:
             raise InputError(
                 f"derivatives among {', '.join(names)}",
@@ -205,12 +205,12 @@ def field_value(layers: Layers, arrays: dict[str, Any], xp: Any) -> Any:
 
 
 def field_derivatives(
-    layers: Layers, arrays: dict[str, Any], axes: Sequence[str], wanted: Sequence[str], xp: Any
+    layers: Layers, arrays: dict[str, Any], axes: Sequence[str], requested: Sequence[str], xp: Any
 ) -> dict[str, Any]:
     """Return the field and its derivatives by name, each of shape (N,)."""
     if "lift" not in arrays:
         raw = [(1.0, 0.0)] * len(axes)
-        return derivatives(layers, arrays["inputs"], raw, axes, wanted, xp)
+        return derivatives(layers, arrays["inputs"], raw, axes, requested, xp)
     slopes = list(zip(arrays["first"], arrays["second"], strict=True))
-    network = derivatives(layers, arrays["inputs"], slopes, axes, wanted, xp)
+    network = derivatives(layers, arrays["inputs"], slopes, axes, requested, xp)
     return compose(network, arrays["lift"], arrays["factor"])

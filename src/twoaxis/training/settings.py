@@ -289,9 +289,9 @@ def _check_count(name: str, value: Any, least: int) -> None:
 
 def _check_positive(name: str, value: Any, or_zero: bool = False) -> None:
     if not (is_real(value) and np.isfinite(value) and (value > 0 or (or_zero and value == 0))):
-        wanted = "not negative" if or_zero else "positive"
+        kind = "not negative" if or_zero else "positive"
         raise InputError(
-            f"a number that is {wanted} as {name}", f"{name}={value!r}", f"change {name}"
+            f"a number that is {kind} as {name}", f"{name}={value!r}", f"change {name}"
         )
 
 

@@ -163,6 +163,7 @@ def test_numbers_that_are_not_finite(store, makers):
     assert pd.isna(list_runs(store).set_index("key").loc[key, "delivered_nu"])
 
 
+@pytest.mark.long
 def test_two_thousand_runs_are_listed_quickly(store, makers):
     source = store.path(store.keys()[0])
     plain = json.loads((source / makers.MANIFEST).read_text())

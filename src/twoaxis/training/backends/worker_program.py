@@ -54,7 +54,7 @@ def serve(orders: IO[bytes], answers: IO[bytes]) -> None:
             return
         answer: list[Any] = []
         if order["do"] == "program":
-            jax.config.update("jax_enable_x64", order["x64"])
+            jax.config.update("jax_enable_x64", order["x64"])  # type: ignore[no-untyped-call]
             exported = jax.export.deserialize(bytearray(arrays[0].tobytes()))
             advance = jax.jit(exported.call)
         elif order["do"] == "data":
