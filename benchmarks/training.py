@@ -93,6 +93,7 @@ def seconds_on_workers(workers: int, runs: int, steps: int) -> float:
     finally:
         for process in processes:
             process.close()
+            process.release()
 
 
 def best(work: Callable[[], object], times: int = 3) -> float:
