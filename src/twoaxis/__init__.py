@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from twoaxis.diagnosis import Audit as Audit
     from twoaxis.diagnosis import Comparison as Comparison
     from twoaxis.diagnosis import Route as Route
-    from twoaxis.diagnosis import Snapshots as Snapshots
     from twoaxis.diagnosis import Tolerance as Tolerance
     from twoaxis.diagnosis import audit as audit
     from twoaxis.diagnosis import compare as compare
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
     from twoaxis.remedies import remedy as remedy
     from twoaxis.remedies import simulated_audit as simulated_audit
     from twoaxis.remedies import suggest_sites as suggest_sites
-    from twoaxis.resolution import NeededObservations as NeededObservations
     from twoaxis.resolution import Resolution as Resolution
     from twoaxis.resolution import needed_observations as needed_observations
     from twoaxis.resolution import resolve as resolve
@@ -89,7 +87,6 @@ _PUBLIC = {
         "Audit",
         "Comparison",
         "Route",
-        "Snapshots",
         "Tolerance",
         "audit",
         "compare",
@@ -126,7 +123,6 @@ _PUBLIC = {
         "suggest_sites",
     ),
     "twoaxis.resolution": (
-        "NeededObservations",
         "Resolution",
         "needed_observations",
         "resolve",

@@ -166,7 +166,7 @@ def _observe(audit: Audit, name: str) -> Action:
         f"{number(need.noise_factor, '.2g')} times the noise. Sites that are chosen for their "
         "sensitivity may need far fewer."
     )
-    call = "twoaxis.suggest_sites(forward, parameters, noise, 200, coordinates=...)"
+    call = "twoaxis.suggest_sites(forward, parameters, noise, 200, points=...)"
     return Action("observations", f"Improve the observations of {name}", text, call, numbers)
 
 

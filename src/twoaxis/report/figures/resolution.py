@@ -66,7 +66,7 @@ def plot_resolution(
 
     Bars: signed relative deviation of the estimates from the center. Line: the normal
     distribution that Fisher information predicts. A bar at the far end that towers over its
-    neighbours holds estimates that stopped at a bound. From an audit, the delivered value and
+    neighbors holds estimates that stopped at a bound. From an audit, the delivered value and
     the matched estimate of its own data are marked; what lies far outside is an arrow.
 
     Parameters
