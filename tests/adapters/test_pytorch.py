@@ -458,7 +458,7 @@ def test_a_parameter_that_loses_its_derivative_is_differenced():
     whole = ta.score(frozen_of(net, oscillator, parameters, points))
     with pytest.warns(ta.AccuracyWarning, match="derivative by mu"):
         score = ta.score(cut)
-    assert score.derivative.startswith("centred differences")
+    assert "differences" in score.derivative
     close(list(score.displacement.values()), list(whole.displacement.values()), 1e-5)
 
 
