@@ -6,8 +6,7 @@ from itertools import pairwise
 import pytest
 from web_pages import CONTRAST, TEXTS, opened
 
-PAGES = (
-    "everything",
+MOST = (
     "candidate",
     "two",
     "axis two alone",
@@ -16,8 +15,12 @@ PAGES = (
     "on a bound",
     "tiny tolerance",
     "huge tolerance",
-    "named script",
     "named long",
+)
+PAGES = (
+    "everything",
+    "named script",
+    *(pytest.param(kind, marks=pytest.mark.long) for kind in MOST),
 )
 
 
