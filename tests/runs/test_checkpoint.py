@@ -283,6 +283,7 @@ def test_killed_at_a_random_moment(made, as_shipped, monkeypatch, tmp_path):  # 
     assert visible(tmp_path / "cut") == wanted
 
 
+@pytest.mark.long
 def test_killed_with_workers(made, often, monkeypatch, tmp_path):  # noqa: ARG001
     """First the parent is killed, then one of the workers of the second attempt."""
     spread = undisturbed(made, tmp_path / "whole", datasets=2, workers=2)

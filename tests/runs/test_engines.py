@@ -234,7 +234,8 @@ def test_a_worker_of_another_version_refuses_the_task(tmp_path, faultwork):
 # ------------------------------------------------------------------ an interrupt
 
 
-@pytest.mark.parametrize("engine", ["local", pytest.param("dask", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["local", "dask"])
 def test_an_interrupt_stops_everything_and_the_same_command_goes_on(
     engine, tmp_path, start, helpers
 ):

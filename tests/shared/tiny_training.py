@@ -33,7 +33,7 @@ def quick(function):
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled_quickly(tmp_path_factory):
-    """Programs are compiled without optimisation, and equal ones once in all these tests."""
+    """Programs are compiled without optimization, and equal ones once in all these tests."""
     options = {
         "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("jax")),
         "jax_persistent_cache_min_compile_time_secs": 0.0,

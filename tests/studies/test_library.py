@@ -78,7 +78,7 @@ def test_a_damaged_field_counts_as_trained(tmp_path, readout):
     (first, _) = sorted((tmp_path / "fields").glob("[0-9a-f][0-9a-f]/*/arrays.safetensors"))
     first.write_bytes(b"damage")
     again = library(tmp_path)
-    with pytest.warns(DamageWarning, match="is damaged and is made again"):
+    with pytest.warns(DamageWarning, match="is damaged"):
         again.rows([Need(Readout("other", 1, Counting()), FIELDS)])
     assert again.trained == 1
 

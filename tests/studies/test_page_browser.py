@@ -13,6 +13,7 @@ width => [...document.querySelectorAll('body *:not(.skip)')].filter(
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [360, 390])
 @pytest.mark.parametrize("kind", ["full", "smoke", "hostile"])
 def test_a_phone_never_scrolls_sideways(chromium, html, smoke, hostile_html, kind, width):
@@ -28,6 +29,7 @@ def test_a_phone_never_scrolls_sideways(chromium, html, smoke, hostile_html, kin
         assert hidden == []
 
 
+@pytest.mark.long
 def test_tables_open_without_script(chromium, html):
     with opened(chromium, html, java_script_enabled=False) as tab:
         shown = tab.locator("details").first
@@ -36,7 +38,7 @@ def test_tables_open_without_script(chromium, html):
         assert shown.locator("table, ol, p").first.is_visible()
 
 
-@pytest.mark.parametrize("width", [390, 1100])
+@pytest.mark.parametrize("width", [pytest.param(390, marks=pytest.mark.long), 1100])
 def test_labels_are_neither_clipped_nor_over_each_other(chromium, html, width):
     with opened(chromium, html, width=width) as tab:
         pictures = tab.eval_on_selector_all("figure svg, svg.marks", TEXTS)
@@ -57,7 +59,7 @@ def test_labels_are_neither_clipped_nor_over_each_other(chromium, html, width):
                 assert not over, (picture["name"], a["words"], b["words"])
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_every_text_has_contrast_and_every_picture_words(chromium, html, scheme):
     with opened(chromium, html, scheme=scheme) as tab:
         found = tab.evaluate(CONTRAST)
@@ -72,7 +74,7 @@ def test_every_text_has_contrast_and_every_picture_words(chromium, html, scheme)
     assert min(lightness) > 240 if scheme == "light" else max(lightness) < 50
 
 
-def test_verdicts_have_a_colour_and_a_word(chromium, html):
+def test_verdicts_have_a_color_and_a_word(chromium, html):
     with opened(chromium, html) as tab:
         found = tab.eval_on_selector_all(
             ".figures .judged", "all => all.map(s => [s.textContent, getComputedStyle(s).color])"

@@ -278,6 +278,7 @@ def test_hostile_texts_do_not_stop_it(store, makers):
 
 AS_NOBODY = """
 import os, sys
+import rich.console, rich.progress  # the interpreter may not be readable to others
 from pathlib import Path
 import twoaxis.runs.maintenance as listing
 from twoaxis.errors import InputError
