@@ -231,7 +231,7 @@ ALL += [("decay", library) for library in ("equinox", "linen", "nnx")]
 SOME = [each for each in ALL if each[0] in ("decay", "system")]
 # Every library once, one system, and single precision once; JAX compiles each of them anew.
 USUAL = [("decay", "equinox"), ("decay", "linen"), ("decay", "nnx"), ("system", "pure")]
-SINGLE = [("decay", "equinox")]
+SINGLE = [("decay", "nnx")]
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_against_reverse_mode(name, library, precision):
 
 @pytest.mark.parametrize(
     "library",
-    ["linen", *(pytest.param(n, marks=pytest.mark.long) for n in ("pure", "equinox", "nnx"))],
+    ["nnx", *(pytest.param(n, marks=pytest.mark.long) for n in LIBRARIES)],
 )
 def test_single_precision_weights_in_double_precision(library):
     made_of = made("decay", library, "float32")
