@@ -16,26 +16,30 @@ from twoaxis.runs.maintenance import check_run, look_through
 from twoaxis.runs.run_file import ARRAYS
 
 
-def check_store(directory: Path, expected: Any, counts: Counter[str], damaged: int = 0) -> None:
-    """Stop where a store differs from that of an undisturbed sweep; remove it where not.
+def check_store(
+    directory: Path, plain: Path, expected: Any, counts: Counter[str], damaged: int = 0
+) -> None:
+    """Stop if a store differs from that of undisturbed runs; remove it if not.
 
     Parameters
     ----------
     directory : Path
-    expected : Sweep
-        The undisturbed one.
+    plain : Path
+        The undisturbed store.
+    expected : Runs
+        Its runs.
     counts : Counter
         What was checked is added to it.
     damaged : int
         How many runs were damaged on purpose, and must have been set aside.
     """
-    _same_runs(directory, expected)
+    _same_runs(directory, plain, expected.keys)
     # What killed processes left half written counts as abandoned after an hour.
     for path in _temporaries(directory):
         counts["temporaries of killed processes, removed later"] += 1
         os.utime(path, (0, 0), follow_symlinks=False)
-    table = sweep(directory, "in-process").table
-    pd.testing.assert_frame_equal(table, expected.table, check_exact=True)
+    table = sweep(directory, "in-process").to_dataframe()
+    pd.testing.assert_frame_equal(table, expected.to_dataframe(), check_exact=True)
     _demand(not _temporaries(directory), "something half written was left")
     contents = look_through(ta.RunStore(directory))
     _demand(not contents.checkpoints, "a checkpoint was left that nobody needs")
@@ -46,14 +50,14 @@ def check_store(directory: Path, expected: Any, counts: Counter[str], damaged: i
     shutil.rmtree(directory)
 
 
-def _same_runs(directory: Path, expected: Any) -> None:
+def _same_runs(directory: Path, plain: Path, keys: tuple[str, ...]) -> None:
     """Check that every run is there once, with its checksums and the bits that it should have."""
-    store = ta.RunStore(directory)
-    _demand(store.keys() == sorted(expected.keys), "a run is missing, or one too many")
-    states = [check_run(place) for place in look_through(store).places]
-    _demand([found.state for found in states] == ["sound"] * len(expected.keys), f"{states}")
-    for key in expected.keys:
-        ours, theirs = ((s.path(key) / ARRAYS).read_bytes() for s in (store, expected.store))
+    stores = ta.RunStore(directory), ta.RunStore(plain)
+    _demand(stores[0].keys() == sorted(keys), "a run is missing, or one too many")
+    states = [check_run(place) for place in look_through(stores[0]).places]
+    _demand([found.state for found in states] == ["sound"] * len(keys), f"{states}")
+    for key in keys:
+        ours, theirs = ((store.path(key) / ARRAYS).read_bytes() for store in stores)
         _demand(ours == theirs, f"{key} has other bits")
 
 

@@ -50,7 +50,7 @@ class Faults:
 
     def check(self, store: Path, damaged: int = 0) -> None:
         """Stop at the first store that differs from an undisturbed one."""
-        check_store(store, self.expected, self.counts, damaged)
+        check_store(store, self.plain, self.expected, self.counts, damaged)
 
     # -------------------------------------------------------------- processes
 

@@ -348,13 +348,13 @@ def audit_lines(predicted: pd.DataFrame) -> list[str]:
     ]
     groups = [*predicted.groupby("problem", sort=False), ("all", predicted)]
     for problem, rows in groups:
-        real, predicted = rows["real_error"], rows["predicted_error"]
+        real, guess = rows["real_error"], rows["predicted_error"]
         lines.append(
-            f"{problem:18}{len(rows):5}{real.mean():12.4f}{predicted.mean():11.4f}"
+            f"{problem:18}{len(rows):5}{real.mean():12.4f}{guess.mean():11.4f}"
             f"{rows['predicted_displacement'].mean():9.4f}"
-            f"{100 * np.mean(np.sign(real) == np.sign(predicted)):10.1f}%"
-            f"{np.corrcoef(real, predicted)[0, 1]:13.3f}{real.abs().mean():11.4f}"
-            f"{(real - predicted).abs().mean():11.4f}"
+            f"{100 * np.mean(np.sign(real) == np.sign(guess)):10.1f}%"
+            f"{np.corrcoef(real, guess)[0, 1]:13.3f}{real.abs().mean():11.4f}"
+            f"{(real - guess).abs().mean():11.4f}"
         )
     return [*lines, "", *layout_lines(predicted)]
 
