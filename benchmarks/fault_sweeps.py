@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import re
 import socket
 import subprocess
 import sys
@@ -83,7 +84,8 @@ class Child:
             return [
                 child
                 for child in psutil.Process(self.process.pid).children(recursive=True)
-                if "spawn_main" in " ".join(child.cmdline())
+                # Of Dask and of the engine "local".
+                if re.search("spawn_main|worker_program", " ".join(child.cmdline()))
             ]
         return []
 
