@@ -112,12 +112,12 @@ def test_coordinate_bounds():
     ],
 )
 def test_unit_is_the_step_of_100_percent(options, center, unit):
-    assert Parameter(bounds=(0.1, 1.0), **options).unit(center) == unit
+    assert Parameter(bounds=(0.1, 1.0), **options).percent_unit(center) == unit
 
 
 def test_unit_around_zero_needs_a_scale():
     with pytest.raises(InputError, match=r"Parameter\(scale=0.1"):
-        LINEAR.unit(0.0)
+        LINEAR.percent_unit(0.0)
     with pytest.raises(InputError, match="no scale"):
         LINEAR.percent(0.5, 0.0)
 
@@ -140,7 +140,7 @@ def test_percent_is_the_unit_to_first_order():
     for options in ({}, {"coordinate": "linear"}, {"coordinate": "linear", "scale": 0.3}):
         parameter = Parameter(bounds=(0.1, 1.0), **options)
         moved = parameter.to_value(parameter.to_coordinate(0.5) + 1e-6)
-        assert_allclose(parameter.percent(moved, 0.5), 1e-4 / parameter.unit(0.5), rtol=1e-6)
+        assert_allclose(parameter.percent(moved, 0.5), 1e-4 / parameter.percent_unit(0.5), rtol=1e-6)
 
 
 @pytest.mark.parametrize("bad", [{}, None, [LOG], LOG])
@@ -234,7 +234,7 @@ def test_bounds_units_and_percentages_of_several_parameters():
     low, high = SEVERAL.coordinate_bounds
     assert_allclose([low, high], [[math.log(0.5), -4.0], [math.log(8.0), 4.0]])
     center = {"k": 2.0, "b": 1.0}
-    assert_allclose(SEVERAL.units(center), [1.0, 0.5])
+    assert_allclose(SEVERAL.percent_units(center), [1.0, 0.5])
     assert_allclose(SEVERAL.percent([[3.0, 1.5], [1.0, 0.0]], center), [[50, 100], [-50, -200]])
     step = [math.log(1.5), -0.25]
     assert_allclose(SEVERAL.displacement_percent(step, center), [50.0, 50.0])

@@ -7,6 +7,7 @@ PyTorch code, or from an adapter, and everything downstream takes it in this one
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.arrays import checked_points
+from twoaxis.arrays import checked_points, real_array
 from twoaxis.errors import InputError, check_callable, refuse_masked
 from twoaxis.parameters import Parameter, Parameters
 
@@ -65,6 +66,17 @@ class FrozenResidual:
         Names of the coordinates of a point, for figures.
     notes : tuple of Message or str
         What a reader of a diagnosis must know, such as the precision of the model.
+    fitted : array, optional
+        What the learned field predicts for each observation, in the shape and order of the
+        data. With it an audit asks whether the network has fitted the data.
+    objective : Objective, optional
+        The whole training loss, from `twoaxis.objective`. With it an audit asks whether training
+        has finished, and `twoaxis.polish` needs no other.
+    about : mapping of str to str
+        What the field is, for the head of a page, such as ``{"problem": "Burgers", "method":
+        "RBA", "seed": "3"}``.
+    equations : tuple of str
+        Names of the equations, for figures, where the residual returns several arrays.
     """
 
     residual: Callable[..., Any]
@@ -77,6 +89,10 @@ class FrozenResidual:
     field_name: str = "u"
     axes: tuple[str, ...] = ()
     notes: tuple[Message | str, ...] = ()
+    fitted: Any = None
+    objective: Any = None
+    about: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    equations: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", Parameters(self.parameters))
@@ -106,6 +122,8 @@ class FrozenResidual:
                 )
         if self.field is not None:
             object.__setattr__(self, "field", _checked_field(self.field, self.points))
+        if self.fitted is not None:
+            object.__setattr__(self, "fitted", checked_fitted(self.fitted))
 
     def __repr__(self) -> str:
         values = ", ".join(
@@ -370,6 +388,25 @@ def _checked_points(points: Any) -> Any:
         if any(len(shape) == 2 for shape in shapes) or len(set(shapes)) > 1:
             return tuple(checked_points(part) for part in points)
     return checked_points(points)
+
+
+def checked_fitted(fitted: Any) -> Any:
+    """Return what a field predicts for the observations as arrays of finite numbers.
+
+    One array, or a mapping of layout names to arrays, as data are given.
+    """
+    if isinstance(fitted, Mapping):
+        return {str(name): checked_fitted(values) for name, values in fitted.items()}
+    if hasattr(fitted, "detach"):
+        fitted = fitted.detach().cpu()
+    array = real_array("fitted", fitted)
+    if not array.size or not np.isfinite(array).all():
+        raise InputError(
+            "fitted as finite numbers, what the field predicts for each observation",
+            f"{int((~np.isfinite(array)).sum())} of {array.size} values not finite",
+            "evaluate the trained field at the observed points",
+        )
+    return array
 
 
 def _checked_field(field: Any, points: Any) -> FloatArray:

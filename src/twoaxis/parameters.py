@@ -43,6 +43,13 @@ class Parameter:
     scale : float, optional
         For linear coordinates: the magnitude to which percentages refer. Without
         it they refer to the magnitude of the value itself.
+    nuisance : bool
+        Whether the parameter is estimated along with the others but is of no interest itself,
+        such as an initial amount or an offset. No headline names it.
+    unit : str
+        Unit of the values, for labels, such as ``"m^2/s"``.
+    label : str
+        Label for figures instead of the name, such as ``r"$\\nu$"``.
 
     Examples
     --------
@@ -59,6 +66,9 @@ class Parameter:
     start: float | None = None
     coordinate: Coordinate = "log"
     scale: float | None = None
+    nuisance: bool = False
+    unit: str = ""
+    label: str = ""
 
     def __post_init__(self) -> None:
         if self.coordinate not in ("log", "linear"):
@@ -84,6 +94,16 @@ class Parameter:
                 f"scale={self.scale!r}",
                 "give the magnitude, in physical units, that 100% stands for",
             )
+        if not isinstance(self.nuisance, (bool, np.bool_)):
+            raise InputError(
+                "nuisance as True or False", f"nuisance={self.nuisance!r}", "pass nuisance=True"
+            )
+        object.__setattr__(self, "nuisance", bool(self.nuisance))
+        for field in ("unit", "label"):
+            if not isinstance(getattr(self, field), str):
+                raise InputError(
+                    f"{field} as text", f"{field}={getattr(self, field)!r}", f'pass {field}="..."'
+                )
 
     def _checked_value(self, field: str, value: Any) -> float:
         """Return `value` as a float that lies inside the bounds."""
@@ -125,7 +145,7 @@ class Parameter:
         low, high = self.to_coordinate(self.bounds)
         return float(low), float(high)
 
-    def unit(self, center: float) -> float:
+    def percent_unit(self, center: float) -> float:
         """Return the step in the coordinate that stands for 100%, to first order.
 
         It is 1 in log coordinates and the declared scale, or else the magnitude of
@@ -145,7 +165,7 @@ class Parameter:
 
     def percent(self, value: ArrayLike, center: float) -> NDArray[np.float64]:
         """Return ``100 (p - center) / |center|``, signed; the scale replaces ``|center|``."""
-        reference = abs(center) if self.coordinate == "log" else self.unit(center)
+        reference = abs(center) if self.coordinate == "log" else self.percent_unit(center)
         return 100.0 * (np.asarray(value, dtype=float) - center) / reference
 
 
@@ -198,6 +218,12 @@ class Parameters(Mapping[str, Parameter]):
                     f"{name!r}: {parameter!r}",
                     "wrap the bounds and the truth in twoaxis.Parameter(...)",
                 )
+        if all(p.nuisance for p in parameters.values()):
+            raise InputError(
+                "at least one parameter of interest",
+                f"nuisance=True for {', '.join(parameters)}",
+                "leave nuisance out for what you want to know",
+            )
         self._by_name = dict(parameters)
 
     def __getitem__(self, name: str) -> Parameter:
@@ -216,6 +242,11 @@ class Parameters(Mapping[str, Parameter]):
     def names(self) -> list[str]:
         """Names, in order."""
         return list(self._by_name)
+
+    @property
+    def of_interest(self) -> list[str]:
+        """Names of the parameters that are not nuisance parameters, in order."""
+        return [name for name, p in self.items() if not p.nuisance]
 
     def coordinates(self, values: Mapping[str, Any]) -> FloatArray:
         """Return coordinates of physical values given by name, shape (..., d)."""
@@ -241,9 +272,9 @@ class Parameters(Mapping[str, Parameter]):
         low, high = np.array([p.coordinate_bounds for p in self.values()]).T
         return low, high
 
-    def units(self, center: Mapping[str, float]) -> FloatArray:
+    def percent_units(self, center: Mapping[str, float]) -> FloatArray:
         """Return the coordinate steps that stand for 100% to first order, shape (d,)."""
-        return np.array([p.unit(center[name]) for name, p in self.items()])
+        return np.array([p.percent_unit(center[name]) for name, p in self.items()])
 
     def percent(self, values: ArrayLike, center: Mapping[str, float]) -> FloatArray:
         """Return signed relative deviations of physical values (..., d) from `center`, in %."""
@@ -261,7 +292,7 @@ class Parameters(Mapping[str, Parameter]):
         array = np.asarray(displacement, dtype=float)
         logarithmic = np.array([p.coordinate == "log" for p in self.values()])
         with np.errstate(over="ignore"):
-            relative = np.where(logarithmic, np.expm1(array), array / self.units(center))
+            relative = np.where(logarithmic, np.expm1(array), array / self.percent_units(center))
         return np.asarray(np.abs(100 * relative))
 
     @property
@@ -344,6 +375,8 @@ class Parameters(Mapping[str, Parameter]):
         for field in ("scale", "truth", "delivered", "start"):
             values = [getattr(p, field) for p in self.values()]
             columns[field] = [math.nan if value is None else value for value in values]
+        for field in ("nuisance", "unit", "label"):
+            columns[field] = [getattr(p, field) for p in self.values()]
         return columns
 
     @classmethod
@@ -367,6 +400,9 @@ class Parameters(Mapping[str, Parameter]):
                     float(data["upper_bound"].values[row]),
                 ),
                 coordinate=coordinate,
+                nuisance=bool(data["nuisance"].values[row]),
+                unit=str(data["unit"].values[row]),
+                label=str(data["label"].values[row]),
                 **{f: optional(f, row) for f in ("scale", "truth", "delivered", "start")},
             )
         return cls(found)

@@ -65,6 +65,9 @@ PARAMETER_LAYOUT: Layout = {
     "truth": Variable(("parameter",), "float", "true value; NaN: not known"),
     "delivered": Variable(("parameter",), "float", "value from training; NaN: not known"),
     "start": Variable(("parameter",), "float", "initial value in training; NaN: not known"),
+    "nuisance": Variable(("parameter",), "bool", "whether it is a nuisance parameter"),
+    "unit": Variable(("parameter",), "text", "unit of the values; empty: not declared"),
+    "label": Variable(("parameter",), "text", "label in figures; empty: the name"),
 }
 CENTER_LAYOUT: Layout = {
     "center": Variable(("parameter",), "float", "value that the result refers to", finite=True),

@@ -205,7 +205,7 @@ def _coordinate_limit(audit: Audit, name: str, tolerated: float, moved: float) -
         # Downwards no displacement is larger than 100%: all of them are tolerated then.
         share = max(math.copysign(tolerated, moved) / 100, -1 + 1e-9)
         return abs(math.log1p(share))
-    return tolerated / 100 * parameter.unit(audit.center.values[name])
+    return tolerated / 100 * parameter.percent_unit(audit.center.values[name])
 
 
 def _where(region: Region) -> str:

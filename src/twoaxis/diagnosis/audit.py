@@ -154,7 +154,7 @@ def audit(
     followed = None if snapshots is None else _checked_snapshots(snapshots, known.names)
     metric = bound_view(frozen, view)
     modes = mode_count(spectrum, metric)
-    known.units(center.values)  # a center of zero without a scale is refused here
+    known.percent_units(center.values)  # a center of zero without a scale is refused here
     # One linearization serves score, scan and modes under every view.
     local = linearize(frozen, known.coordinates(center.values), derivative, step)
 

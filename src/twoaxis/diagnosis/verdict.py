@@ -5,7 +5,7 @@ parameter and every eigen-direction of the strength on the decision map, and ret
 ``/verdict``. It needs nothing but the parts, so a loaded audit is judged again and compared.
 
 Coupled parameters are assessed along the eigen-directions of the strength H, with every
-parameter in units of 100% (`Parameter.unit`): a step of 0.05 along a direction is a change of 5%,
+parameter in units of 100% (`Parameter.percent_unit`): a step of 0.05 along a direction is a change of 5%,
 whatever the units of the parameters. In log coordinates these are the coordinates themselves.
 """
 
@@ -158,7 +158,7 @@ class Directions:
         Directions of equal strength can be turned. `stored` ones, shape (d, d), are used where
         they are eigen-directions too, so that an audit from another machine is judged alike.
         """
-        units = score.parameters.units(score.center.values)
+        units = score.parameters.percent_units(score.center.values)
         data = score.data
         strength = data["H"].values * np.outer(units, units)
         values, vectors = np.linalg.eigh(strength)

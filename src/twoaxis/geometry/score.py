@@ -548,7 +548,7 @@ def score(
     frozen = as_frozen(residual, parameters, points)
     known = Parameters(frozen.parameters)
     center = known.center(at)
-    known.units(center.values)  # a center of zero without a scale is refused here
+    known.percent_units(center.values)  # a center of zero without a scale is refused here
     metric = bound_view(frozen, view)
     local = linearize(frozen, frozen.coordinates(center.values), derivative, step)
     elsewhere = None

@@ -206,7 +206,7 @@ class Calibration(Result[xr.Dataset]):
         p, q, found = self.parameter, self.coordinates, self.estimates
         known = [row[~np.isnan(row)] for row in found]
         spread = np.array([row.std(ddof=1) if len(row) > 1 else np.nan for row in known])
-        unit = np.array([p.unit(value) for value in self.candidates])
+        unit = np.array([p.percent_unit(value) for value in self.candidates])
         middle = p.to_value(medians(found))
         bias = [float(p.percent(m, c)) for m, c in zip(middle, self.candidates, strict=True)]
         columns = {"median": middle, "bias_percent": bias, "sd_percent": 100 * spread / unit}

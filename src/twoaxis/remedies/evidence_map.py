@@ -512,7 +512,7 @@ def _values(
 ) -> dict[str, Any]:
     """Return the basic variables; the region that causes most of the displacement comes first."""
     known = whole.parameters
-    units = known.units(whole.center.values)
+    units = known.percent_units(whole.center.values)
     displacement = np.array([whole.displacement[name] for name in known])
     change = terms.displacement_without - displacement
     order = ranking(change / units, displacement / units)

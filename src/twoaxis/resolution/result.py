@@ -241,7 +241,7 @@ class Resolution(CenteredResult):
     def _predicted(self) -> dict[str, FloatArray | NDArray[np.bool_]]:
         """Return what the eigen-directions of the information predict, for each layout."""
         parameters, center = self.parameters, self.center.values
-        units = parameters.units(center)
+        units = parameters.percent_units(center)
         deviations, correlations, poorly = [], [], []
         for vectors, percent in zip(
             self.data["direction_vector"].values,
@@ -281,7 +281,7 @@ class Resolution(CenteredResult):
 
     def _check_directions(self) -> None:
         """Compare the stored directions with the stored information."""
-        units = self.parameters.units(self.center.values)
+        units = self.parameters.percent_units(self.center.values)
         matrix = self.data["fisher_information"].values * np.outer(units, units)
         vectors = self.data["direction_vector"].values
         error = self.data["direction_sd_percent"].values / 100

@@ -80,7 +80,7 @@ class Setup:
     @property
     def units(self) -> FloatArray:
         """The step in each coordinate that stands for 100%, shape (d,)."""
-        return self.parameters.units(self.center.values)
+        return self.parameters.percent_units(self.center.values)
 
     @property
     def bounds(self) -> tuple[FloatArray, FloatArray]:

@@ -282,7 +282,7 @@ def points_for(parameters: Parameters, at: Any, count: int) -> DesignPoints:
             '"truth", "delivered", a point, an interval or candidates', f"at={at!r}", HOW
         )
     coordinates = np.array([parameters.coordinates(one) for one in values])
-    units = np.array([parameters.units(one) for one in values])
+    units = np.array([parameters.percent_units(one) for one in values])
     return DesignPoints(kind, values, coordinates, units)
 
 
