@@ -26,7 +26,7 @@ Coordinate = Literal["log", "linear"]
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """One unknown coefficient: where it may lie and what is known about it.
+    r"""One unknown coefficient: where it may lie and what is known about it.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Parameter:
     unit : str
         Unit of the values, for labels, such as ``"m^2/s"``.
     label : str
-        Label for figures instead of the name, such as ``r"$\\nu$"``.
+        Label for figures instead of the name, such as ``r"$\nu$"``.
 
     Examples
     --------

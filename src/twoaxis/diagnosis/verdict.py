@@ -5,8 +5,8 @@ parameter and every eigen-direction of the strength on the decision map, and ret
 ``/verdict``. It needs nothing but the parts, so a loaded audit is judged again and compared.
 
 Coupled parameters are assessed along the eigen-directions of the strength H, with every
-parameter in units of 100% (`Parameter.percent_unit`): a step of 0.05 along a direction is a change of 5%,
-whatever the units of the parameters. In log coordinates these are the coordinates themselves.
+parameter in units of 100% (`Parameter.percent_unit`): a step of 0.05 along a direction is a change
+of 5%, whatever the units of the parameters. In log coordinates these are the coordinates themselves.
 """
 
 from __future__ import annotations

@@ -642,7 +642,8 @@ def checked_estimate(parameter: Parameter, estimate: Any) -> float:
         raise InputError(
             f"the estimate as {kind}", f"estimate={estimate!r}", "pass what the pipeline delivered"
         )
-    parameter.percent_unit(float(estimate))  # says what is missing where percentages would not be defined
+    # Says what is missing where percentages would not be defined.
+    parameter.percent_unit(float(estimate))
     return float(estimate)
 
 

@@ -281,7 +281,8 @@ def _design_values(audit: Audit) -> dict[str, Any]:
         if low < high:
             return {name: (low, high)}
     middle = float(parameter.to_coordinate(center[name]))
-    ends = parameter.to_value(middle + np.log(2) * parameter.percent_unit(center[name]) * np.array([-1, 1]))
+    reach = np.log(2) * parameter.percent_unit(center[name])
+    ends = parameter.to_value(middle + reach * np.array([-1, 1]))
     return {name: (max(least, float(ends[0])), min(most, float(ends[1])))}
 
 
