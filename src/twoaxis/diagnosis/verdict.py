@@ -6,7 +6,7 @@ parameter and every eigen-direction of the strength on the decision map, and ret
 
 Coupled parameters are assessed along the eigen-directions of the strength H, with every
 parameter in units of 100% (`Parameter.percent_unit`): a step of 0.05 along a direction is a change
-of 5%, whatever the units of the parameters. In log coordinates these are the coordinates themselves.
+of 5%, whatever the units of the parameters. In log coordinates they are the coordinates.
 """
 
 from __future__ import annotations
