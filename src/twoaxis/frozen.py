@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from twoaxis.arrays import checked_points, real_array
 from twoaxis.errors import InputError, check_callable, refuse_masked
 from twoaxis.parameters import Parameter, Parameters
+from twoaxis.training_loss import Objective, check_members
 
 if TYPE_CHECKING:
     from twoaxis.result import Message
@@ -90,7 +91,7 @@ class FrozenResidual:
     axes: tuple[str, ...] = ()
     notes: tuple[Message | str, ...] = ()
     fitted: Any = None
-    objective: Any = None
+    objective: Objective | None = None
     about: Mapping[str, str] = dataclasses.field(default_factory=dict)
     equations: tuple[str, ...] = ()
 
@@ -124,6 +125,8 @@ class FrozenResidual:
             object.__setattr__(self, "field", _checked_field(self.field, self.points))
         if self.fitted is not None:
             object.__setattr__(self, "fitted", checked_fitted(self.fitted))
+        if self.objective is not None:
+            check_members(self.objective)
 
     def __repr__(self) -> str:
         values = ", ".join(

@@ -8,7 +8,7 @@ import pytest
 import twoaxis as ta
 from twoaxis.io import write_netcdf
 from twoaxis.remedies import polish
-from twoaxis.remedies.objective import Objective
+from twoaxis.training_loss import Objective
 
 RNG = np.random.default_rng(5)
 POINTS = np.linspace(0, 1, 30)

@@ -27,7 +27,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, minimize
 
 from twoaxis.arrays import is_integer, is_real
 from twoaxis.diagnosis.actions import Action, Number
@@ -36,16 +35,20 @@ from twoaxis.frozen import FrozenResidual, bound_view
 from twoaxis.geometry import FrozenScan, frozen_scan
 from twoaxis.geometry.scan import INTERIOR
 from twoaxis.io import Layout, Variable
-from twoaxis.parameters import Parameter, Parameters
+from twoaxis.parameters import Parameters
 from twoaxis.progress import progress_bar
-from twoaxis.remedies.objective import Objective, checked_objective, moving_part, places_of
 from twoaxis.result import PARAMETER_LAYOUT, Message, Result
+from twoaxis.training_loss import (
+    Objective,
+    checked_objective,
+    minimize_loss,
+    moving_part,
+    wider_bounds,
+)
 from twoaxis.views import View
 
 FloatArray = NDArray[np.float64]
 
-# Bounds of a log coordinate are moved by this factor, those of a linear one by their width.
-WIDER = 10.0
 # A gap that closed by this many percent has closed; below the second number it has not.
 CLOSED, HALF = 90.0, 50.0
 # A loss that falls by this many percent was far from its minimum, whatever the gap.
@@ -452,14 +455,6 @@ def _scan(frozen: FrozenResidual, metric: Any, candidates: int) -> FrozenScan:
         return scan
 
 
-def wider_bounds(parameter: Parameter) -> tuple[float, float]:
-    """Return bounds far outside of the declared ones: a parameter beyond them has diverged."""
-    low, high = parameter.bounds
-    if parameter.coordinate == "log":
-        return low / WIDER, high * WIDER
-    return 2 * low - high, 2 * high - low
-
-
 def _result(
     parameters: Parameters, stages: list[Stage], small_gap: float, finish: Finish | None
 ) -> Polish:
@@ -503,12 +498,6 @@ def _result(
 # ------------------------------------------------------------------ the function
 
 
-# Pairs of steps that L-BFGS remembers: a network's loss has many scales.
-MEMORY = 50
-# A gradient of this size counts as none.
-FLAT_GRADIENT = 1e-9
-
-
 def polish(
     subject: Any,
     objective: Objective | None = None,
@@ -526,8 +515,9 @@ def polish(
     subject : FrozenResidual or an object with one as its ``frozen``
         Such as a run. Its parameters have `delivered` values.
     objective : Objective, optional
-        The training loss, from `twoaxis.objective`. Without it only the parameter is moved, with
-        the field held. Parameters that it holds fixed have no gap, and are left out of the result.
+        The training loss, from `twoaxis.objective`; that of the frozen residual by default.
+        Without any only the parameter is moved, with the field held. Parameters that it holds
+        fixed have no gap, and are left out of the result.
     view : View, optional
         The training view, where the frozen residual does not carry it.
     small_gap : float
@@ -557,27 +547,35 @@ def polish(
     """
     frozen = _frozen_of(subject)
     _check_options(small_gap, iterations)
-    known = Parameters(frozen.parameters)
+    objective = frozen.objective if objective is None else objective
     if objective is None:
         before = stage_of(DELIVERED, frozen, view, candidates)
-        return _result(known, [before], small_gap, None)
+        return _result(Parameters(frozen.parameters), [before], small_gap, None)
     start, first, gradient = checked_objective(objective, frozen)
     moving = moving_part(objective, frozen)
     before = stage_of(DELIVERED, moving, view, candidates)
-    box = _box(objective, frozen, start.size)
-    result, evaluations = _minimized(objective, start, first, box, int(iterations), progress)
-    finished = objective.frozen(result.x)
+    with progress_bar("finishing the training", int(iterations), progress) as advance:
+        found = minimize_loss(
+            objective,
+            frozen,
+            start,
+            first,
+            iterations=int(iterations),
+            evaluations=20 * int(iterations),
+            callback=lambda _vector, _loss: advance(1),
+        )
+    finished = objective.frozen(found.vector)
     after = stage_of(FINISHED, moving_part(objective, finished), view or frozen.view, candidates)
     finish = Finish(
         loss_before=first,
-        loss_after=float(result.fun),
+        loss_after=found.loss,
         gradient_before=float(np.abs(gradient).max()),
-        gradient_after=float(np.abs(result.jac).max()),
-        iterations=int(result.nit),
-        evaluations=evaluations,
-        converged=_converged(result.x, result.jac, box),
+        gradient_after=float(np.abs(found.gradient).max()),
+        iterations=found.iterations,
+        evaluations=found.evaluations,
+        converged=found.converged,
         frozen=finished,
-        vector=result.x,
+        vector=found.vector,
     )
     return _result(Parameters(moving.parameters), [before, after], small_gap, finish)
 
@@ -603,69 +601,3 @@ def _check_options(small_gap: Any, iterations: Any) -> None:
         raise InputError(
             "at least one iteration", f"iterations={iterations!r}", "pass iterations=500"
         )
-
-
-def _box(objective: Any, frozen: FrozenResidual, size: int) -> Bounds:
-    """Return no bounds but for parameters whose places are known.
-
-    In a log coordinate the loss grows flat towards zero: too long a step would never come back.
-    """
-    low, high = np.full(size, -np.inf), np.full(size, np.inf)
-    for name, place in places_of(objective).items():
-        parameter = frozen.parameters[name]
-        low[place], high[place] = parameter.to_coordinate(wider_bounds(parameter))
-    return Bounds(low, high)
-
-
-def _converged(vector: FloatArray, gradient: FloatArray, box: Bounds) -> bool:
-    """Whether the projected gradient, ``x - clip(x - g)``, has vanished.
-
-    The optimizer's own status does not tell: it also stops where the loss no longer falls.
-    """
-    projected = vector - np.clip(vector - gradient, box.lb, box.ub)
-    return bool(np.abs(projected).max() <= FLAT_GRADIENT)
-
-
-def _minimized(
-    objective: Objective,
-    start: FloatArray,
-    first: float,
-    box: Bounds,
-    iterations: int,
-    progress: bool,
-) -> tuple[Any, int]:
-    """Return what L-BFGS found from `start`, and how often the loss was evaluated.
-
-    `first` is the loss at `start`.
-    """
-    evaluations = 0
-    # Above every loss that has been accepted, as these only fall.
-    refused = first + abs(first) + 1
-
-    def loss(vector: FloatArray) -> tuple[float, FloatArray]:
-        nonlocal evaluations
-        evaluations += 1
-        value, gradient = objective.value_and_gradient(vector)
-        if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            # Too long a step. The line search interpolates, and comes back from a finite loss
-            # alone: an infinite one makes it give up where it stands, and call that convergence.
-            return refused, np.zeros_like(vector)
-        return value, gradient
-
-    with progress_bar("finishing the training", iterations, progress) as advance:
-        found = minimize(
-            loss,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=box,
-            callback=lambda _: advance(1),
-            options={
-                "maxiter": iterations,
-                "maxfun": 20 * iterations,
-                "maxcor": MEMORY,
-                "gtol": FLAT_GRADIENT,
-                "ftol": 0.0,
-            },
-        )
-    return found, evaluations
