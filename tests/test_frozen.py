@@ -144,3 +144,16 @@ def test_what_is_missing_is_named():
             as_frozen(frozen, *extra)
     with pytest.raises(ta.InputError, match=says("evaluated elsewhere", "residual_at=")):
         frozen.moved_to(X)
+
+
+def test_every_residual_value_knows_its_equation():
+    x = np.arange(3.0)
+    known = {"k": ta.Parameter(bounds=(0.5, 2.0), delivered=1.0)}
+    shared = ta.FrozenResidual(lambda k: (k * x, k + x), known, x, equations=("S", "I"))
+    names, rows = shared.equation_of(6)
+    assert names == ["S", "I"]
+    assert rows.tolist() == [0, 0, 0, 1, 1, 1]
+    own = ta.FrozenResidual(lambda k: (k * x, k * x[:1]), known, (x[:, None], x[:1, None]))
+    names, rows = own.equation_of(4)
+    assert names == ["equation 1", "equation 2"]
+    assert rows.tolist() == [0, 0, 0, 1]

@@ -171,6 +171,20 @@ class FrozenResidual:
         width = max(part.shape[1] for part in self.points)
         return np.concatenate([np.pad(p, ((0, 0), (0, width - p.shape[1]))) for p in self.points])
 
+    def equation_of(self, size: int) -> tuple[list[str], NDArray[np.intp]]:
+        """Return the names of the equations, and the row in them of each of `size` values.
+
+        Without names of their own, equations are numbered from 1.
+        """
+        if isinstance(self.points, tuple):
+            lengths = [len(part) for part in self.points]
+        else:
+            lengths = [len(self.points)] * max(1, size // len(self.points))
+        names = [f"equation {k}" for k in range(1, len(lengths) + 1)]
+        if len(self.equations) == len(lengths):
+            names = [str(name) for name in self.equations]
+        return names, np.repeat(np.arange(len(lengths)), lengths)
+
     def raw(self, values: Mapping[str, Any]) -> Any:
         """Call the residual as it is; what it raises becomes an `InputError` with that cause."""
         return called("residual", self.residual, values)

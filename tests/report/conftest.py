@@ -167,6 +167,8 @@ def several_equations():
         points,
         ta.views.Blocks([ta.views.Pointwise(), ta.views.Pointwise()]),
         field=x - 0.5,
+        axes=("x", "t"),
+        equations=("mass", "heat"),
     )
     return ta.audit(frozen, tolerance=TOLERANCE)
 

@@ -61,6 +61,13 @@ def test_the_verdict_comes_first_and_has_its_numbers(audit_of, html_of):
         assert f"{row[name]:.3g}%" in html
 
 
+def test_a_system_has_pictures_for_each_equation(html_of):
+    alts = [svg["aria-label"] for svg in Reader(html_of("several equations")).all("svg")]
+    for equation in ("mass", "heat"):
+        assert sum(f"residual of {equation} at" in alt for alt in alts) == 1
+        assert sum(f"evidence of {equation} about k" in alt for alt in alts) == 1
+
+
 def test_alt_texts_state_the_numbers(audit_of, html_of):
     audit = audit_of("everything")
     alts = " ".join(svg["aria-label"] for svg in Reader(html_of("everything")).all("svg"))

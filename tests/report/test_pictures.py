@@ -232,6 +232,19 @@ def test_evidence_at_one_place_adds_up(audit_of):
     assert set(np.round(image, 12)) <= set(np.round(both, 12))
 
 
+def test_each_equation_of_a_system_has_its_own_picture(audit_of):
+    audit = audit_of("several equations")
+    group = audit.group("/field")
+    each = group["contribution"].values.reshape(2, 12)
+    for name, own in zip(("mass", "heat"), each, strict=True):
+        image = plots.plot_evidence(audit, equation=name).images[0].get_array().compressed()
+        assert set(np.round(image, 12)) == set(np.round(own, 12))
+    ax = plots.plot_evidence(audit, quantity="residual", equation="heat")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("x", "t")
+    with pytest.raises(ta.InputError, match="equations mass, heat"):
+        plots.plot_evidence(audit, equation="momentum")
+
+
 def test_along_training_shows_what_was_recorded(audit_of):
     audit = audit_of("everything")
     ax = plots.plot_along_training(audit)

@@ -3,6 +3,7 @@
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 
 import twoaxis as ta
@@ -35,6 +36,21 @@ def test_one_coordinate_is_a_line_and_the_curve_the_prediction():
     np.testing.assert_allclose(right.get_lines()[0].get_ydata(), found.predicted)
     np.testing.assert_allclose(right.get_lines()[1].get_ydata(), found.at_random)
     left.get_figure().canvas.draw()
+
+
+def test_the_sites_as_a_table_and_as_a_file(tmp_path):
+    found = suggest_sites(lambda rate: np.exp(-rate * T), RATE, 0.1, 4, points={"index": T})
+    table = found.to_dataframe()
+    assert table.columns.tolist() == ["index", "index_0", "gain_percent", "predicted_rate_percent"]
+    assert table.index.tolist() == [1, 2, 3, 4]
+    np.testing.assert_array_equal(table["index"], found.sites)
+    np.testing.assert_allclose(table["index_0"], T[found.sites])
+    np.testing.assert_allclose(table["predicted_rate_percent"], found.predicted.values[1:])
+    worth = found.data["worth_percent"].values[found.sites]
+    np.testing.assert_allclose(table["gain_percent"], worth)
+    table.to_csv(tmp_path / "sites.csv")
+    again = pd.read_csv(tmp_path / "sites.csv", index_col="site")
+    pd.testing.assert_frame_equal(again, table)
 
 
 def field(rate):

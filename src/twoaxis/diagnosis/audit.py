@@ -286,9 +286,12 @@ def _field(frozen: FrozenResidual, local: Linearization, metric: Any) -> xr.Data
     field = frozen.field
     if field is not None:
         field = np.tile(field, total // len(field))[keep]
+    equations, rows = frozen.equation_of(total)
     values = {
         "parameter": list(frozen.parameters),
         "axis": frozen.axis_names,
+        "equation": equations,
+        "equation_of": rows[keep],
         "points": frozen.places(total)[keep],
         "residual": local.residual[keep],
         "sensitivity": local.jacobian[keep],

@@ -17,7 +17,8 @@ number that is not known is NaN.
     Coordinates and routes of parameters and eigen-directions (`twoaxis.diagnosis.verdict`);
     derived from the other groups, and derived again when a file is loaded.
 ``/field``
-    Residual, sensitivity J and contributions J (M r), whose sum is B, at the points.
+    Residual, sensitivity J and contributions J (M r), whose sum is B, at the points, and the
+    equation that each value belongs to.
 ``/delivery``, ``/resolution``, ``/spectrum``, ``/snapshots``
     `Delivery`, `Resolution`, `Spectrum` and `Snapshots`, where they are known.
 ``/matched``, ``/resimulation``
@@ -88,6 +89,8 @@ FIELD_LAYOUT: Layout = {
     "parameter": Variable(("parameter",), "text", "name of the parameter"),
     "axis": Variable(("axis",), "text", "name of the coordinate of the points"),
     "points": Variable(("point", "axis"), "float", "residual points", finite=True),
+    "equation": Variable(("equation",), "text", "name of the equation"),
+    "equation_of": Variable(("point",), "int", "row of the equation that the value belongs to"),
     "residual": Variable(("point",), "float", "residual r at the center", finite=True),
     "sensitivity": Variable(
         ("point", "parameter"), "float", "derivative J of the residual", finite=True
@@ -525,6 +528,9 @@ class Audit(Result[xr.DataTree]):
             if group is not None:
                 _agree(list(map(str, group["parameter"].values)), self.names, f"names in {path}")
         _agree(("/training_view/score" in self._paths), self.cross_view, "views")
+        rows = self.field["equation_of"].values
+        within = bool(((rows >= 0) & (rows < self.field.sizes["equation"])).all())
+        _agree(within, True, "rows of equations in /field")
         super().check()
         whole = _joined(self.verdict)
         _agree((self.route, self.reason), (whole.route, whole.reason), "route and reason")

@@ -110,9 +110,10 @@ def profile_section(audit: Audit) -> Section:
 
 
 def _evidence(audit: Audit) -> Section:
-    def drawn(quantity: evidence.Quantity, name: str = "") -> str:
-        words = evidence.describe(audit, quantity, name)
+    def drawn(quantity: evidence.Quantity, name: str = "", equation: str | None = None) -> str:
+        words = evidence.describe(audit, quantity, name, equation)
         options: dict[str, Any] = {"quantity": quantity, "parameter": name or None}
+        options["equation"] = equation
         return inline_svg(evidence.plot_evidence, audit, alt=words, size=SMALL, **options)
 
     pictures, missing = [], []
@@ -121,16 +122,20 @@ def _evidence(audit: Audit) -> Section:
         pictures.append(Picture(drawn("field"), "The learned field.", reading))
     else:
         missing = _missing("field")
-    reading = "Strong colors are places where the field does not satisfy the equation."
-    pictures.append(Picture(drawn("residual"), f"Residual at the {audit.center_word}.", reading))
-    for name in audit.names:
-        shown = visible(name)
-        reading = (
-            f"Positive (red) pulls {shown} down, negative (blue) pulls it up; pale regions "
-            "contribute little."
-        )
-        caption = f"Signed evidence about {shown}."
-        pictures.append(Picture(drawn("evidence", name), caption, reading))
+    equations: list[str | None] = [*evidence.equations_of(audit)] or [None]
+    for equation in equations:
+        reading = "Strong colors are places where the field does not satisfy the equation."
+        of = "" if equation is None else f" of {visible(equation)}"
+        caption = f"Residual{of} at the {audit.center_word}."
+        pictures.append(Picture(drawn("residual", "", equation), caption, reading))
+        for name in audit.names:
+            shown = visible(name)
+            reading = (
+                f"Positive (red) pulls {shown} down, negative (blue) pulls it up; pale regions "
+                "contribute little."
+            )
+            caption = f"Signed evidence{of} about {shown}."
+            pictures.append(Picture(drawn("evidence", name, equation), caption, reading))
     return Section("evidence", "Residual evidence over the domain", pictures, missing, 3)
 
 

@@ -48,6 +48,8 @@ def render(records: Sequence[Record], figures: Mapping[str, Drawing]) -> str:
         _environment()
         .get_template("reproduction.html")
         .render(
+            title=f"Reproduction: {in_words(counts) or 'nothing yet'}",
+            more_css="reproduction.css",
             blocks=blocks,
             counts=counts,
             total=len(_printed(records)),

@@ -319,6 +319,26 @@ class SuggestedSites(Result[xr.Dataset]):
         )
         return table if self.data.sizes["point"] > 1 else table.drop(columns="worst")
 
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return the new sites as a table, one row each, in the order in which they help.
+
+        ``index`` into the flattened output of forward, the coordinates by the names of their
+        axes, ``gain_percent``, the information gain of one observation there beside the present
+        ones, and ``predicted_NAME_percent``, the mean error of each parameter in % once this site
+        and those before it are observed (over the design points, their mean).
+        ``to_dataframe().to_csv("sites.csv")`` writes it to a file.
+        """
+        data = self.data
+        table: dict[str, Any] = {"index": self.sites}
+        for k, axis in enumerate(map(str, data["axis"].values)):
+            # A coordinate keeps its own name unless a column has that already.
+            table[axis if axis not in table else f"{axis}_{k}"] = self.points.values[:, k]
+        table["gain_percent"] = data["worth_percent"].values[self.sites]
+        curves = data["predicted_error_percent"].mean("point").isel(observations=slice(1, None))
+        for name in self.parameters:
+            table[f"predicted_{name}_percent"] = curves.sel(parameter=name).values
+        return pd.DataFrame(table, index=pd.Index(data["site"].values, name="site"))
+
     def actions(self) -> list[Action]:
         """Return where to observe, for the actions of an audit."""
         table = self.summary()

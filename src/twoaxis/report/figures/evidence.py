@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
 from twoaxis.diagnosis import Audit
@@ -40,6 +41,7 @@ def plot_evidence(
     *,
     quantity: Quantity = "evidence",
     parameter: str | None = None,
+    equation: str | None = None,
     ax: Any = None,
 ) -> Any:
     """Draw the field, its residual or the signed evidence at the residual points.
@@ -53,14 +55,17 @@ def plot_evidence(
     quantity : {"evidence", "residual", "field"}
     parameter : str, optional
         Needed for the evidence when there are several.
+    equation : str, optional
+        One equation of a system. By default all of them: at a place that several share, their
+        evidence adds up, and of their residuals the largest is shown.
     ax : matplotlib.axes.Axes, optional
 
     Returns
     -------
     matplotlib.axes.Axes
     """
-    values, words = _values(as_audit(audit), quantity, parameter)
-    group = audit.field
+    group = _of_equation(as_audit(audit).field, equation)
+    values, words = _values(audit, group, quantity, parameter)
     points = group["points"].values
     names = [shortened(name, 16) for name in group["axis"].values]
     ax = axis_or_new(ax, SMALL)
@@ -69,8 +74,29 @@ def plot_evidence(
     return _map(ax, points, values, names, words, quantity)
 
 
-def _values(audit: Audit, quantity: Quantity, parameter: str | None) -> tuple[FloatArray, str]:
-    group = audit.field
+def equations_of(audit: Audit) -> list[str]:
+    """Return the names of the equations of a system; empty where there is only one."""
+    names = [str(name) for name in audit.field["equation"].values]
+    return names if len(names) > 1 else []
+
+
+def _of_equation(group: xr.Dataset, equation: str | None) -> xr.Dataset:
+    """Return the values of one equation, or of all."""
+    if equation is None:
+        return group
+    names = [str(name) for name in group["equation"].values]
+    if equation not in names:
+        raise InputError(
+            f"one of the equations {', '.join(names)}",
+            f"equation={equation!r}",
+            "name one, or leave it out for all of them together",
+        )
+    return group.isel(point=group["equation_of"].values == names.index(equation))
+
+
+def _values(
+    audit: Audit, group: xr.Dataset, quantity: Quantity, parameter: str | None
+) -> tuple[FloatArray, str]:
     if quantity not in get_args(Quantity):
         raise InputError(
             'quantity "field", "residual" or "evidence"', repr(quantity), "choose one of them"
@@ -186,26 +212,26 @@ def _mosaic(
     return image, (float(left), float(right), float(bottom), float(top))
 
 
-def describe(audit: Audit, quantity: Quantity, name: str = "") -> str:
+def describe(audit: Audit, quantity: Quantity, name: str = "", equation: str | None = None) -> str:
     """Return range or signs of what is drawn as text."""
-    group = audit.field
+    group = _of_equation(audit.field, equation)
+    of = "" if equation is None else f" of {visible(equation)}"
     if quantity == "evidence":
         values = group["contribution"].sel(parameter=name).values
         size = float(np.abs(values).sum()) or 1.0
         down = 100 * float(values[values > 0].sum()) / size
         score = float(audit.score.data["B"].sel(parameter=name))
+        whole = "" if equation is None else " of all equations"
         return (
-            f"Signed evidence about {visible(name)} at {values.size} points: {percent(down)} of it "
-            f"pulls the parameter down and {percent(100 - down if values.any() else 0.0)} up; the "
-            f"score B is {number(score)}."
+            f"Signed evidence{of} about {visible(name)} at {values.size} points: "
+            f"{percent(down)} of it pulls the parameter down and "
+            f"{percent(100 - down if values.any() else 0.0)} up; the score B{whole} is "
+            f"{number(score)}."
         )
     values = group[quantity].values
     ends = f"from {number(float(values.min()))} to {number(float(values.max()))}"
     if quantity == "field":
         name = visible(group.attrs["field_name"])
         return f"The learned field {name} at {values.size} points: {ends}."
-    norm = number(audit.score.residual_norm)
-    return (
-        f"The residual at the {audit.center_word} at {values.size} points: {ends}, norm under the "
-        f"view {norm}."
-    )
+    norm = f", norm under the view {number(audit.score.residual_norm)}" if not of else ""
+    return f"The residual{of} at the {audit.center_word} at {values.size} points: {ends}{norm}."
