@@ -62,8 +62,8 @@ def minimize(
         See `Misfit` and `Sensitivity`. A misfit that is not finite rejects the step.
     start : array, shape (B, d)
     lower, upper : array, shape (d,)
-    free : array of bool, shape (d,), optional
-        Coordinates that may move; the others stay at their start.
+    free : array of bool, shape (d,) or (B, d), optional
+        Coordinates that may move, of all problems or of each; the others stay at their start.
     gain_atol : float
         A problem is finished when the predicted decrease of chi2 is smaller than this.
     max_iterations : int
@@ -72,7 +72,7 @@ def minimize(
         See `Metric`; the identity by default.
     """
     count, dimension = start.shape
-    free = np.ones(dimension, dtype=bool) if free is None else free
+    free = np.broadcast_to(np.True_ if free is None else free, start.shape)
     q = np.clip(start, lower, upper)
     everyone = np.arange(count)
     metric = metric or _identity
@@ -92,7 +92,14 @@ def minimize(
             slopes[renew] = sensitivity(q[renew], r[renew], renew)
             stale[renew] = False
         step, gain = _steps(
-            slopes[which], metric(r[which]), q[which], damping[which], lower, upper, free, metric
+            slopes[which],
+            metric(r[which]),
+            q[which],
+            damping[which],
+            lower,
+            upper,
+            free[which],
+            metric,
         )
         finished = gain < gain_atol
         converged[which[finished]] = True

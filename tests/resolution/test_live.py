@@ -33,7 +33,8 @@ def test_data_that_come_later_are_fitted_as_if_they_had_been_there(method):
 
 def test_any_value_is_simulated():
     live = resolved().live
-    residuals, reason = live.misfit(live.observed(DATA, "all"), {"rate": 3.0})
+    residuals, reason, values = live.misfit(live.observed(DATA, "all"), {"rate": 3.0})
+    assert values == pytest.approx({"rate": 3.0})
     assert reason == ""
     np.testing.assert_allclose(residuals, (DATA - np.exp(-3.0 * T)) / 0.02)
 
@@ -41,7 +42,7 @@ def test_any_value_is_simulated():
 def test_correlated_noise_is_whitened():
     covariance = 4e-4 * (0.5 * np.eye(40) + 0.5 * np.exp(-np.abs(T[:, None] - T) / 0.1))
     live = resolved(noise=covariance).live
-    residuals, _ = live.misfit(live.observed(DATA, None), {"rate": 3.0})
+    residuals, _, _ = live.misfit(live.observed(DATA, None), {"rate": 3.0})
     plain = DATA - np.exp(-3.0 * T)
     assert residuals @ residuals == pytest.approx(plain @ np.linalg.solve(covariance, plain))
 
@@ -72,6 +73,80 @@ def test_data_of_the_whole_output_count_wherever_a_layout_observes(noise):
     assert several.fit(together).fits.estimate[0] == one.fit(alone).fits.estimate[0]
     values = {"rate": 3.0}
     np.testing.assert_array_equal(several.misfit(together, values)[0], one.misfit(alone, values)[0])
+
+
+SLOPES = np.column_stack([np.ones(40), T]) / 0.02
+
+
+@pytest.fixture(scope="module")
+def line():
+    data = 1.0 + 2.0 * T + 0.02 * np.random.default_rng(3).standard_normal(40)
+    unknown = {
+        name: ta.Parameter(truth=value, bounds=(-5.0, 5.0), coordinate="linear", scale=1.0)
+        for name, value in (("a", 1.0), ("b", 2.0))
+    }
+    live = ta.resolve(lambda a, b: a + b * T, unknown, 0.02, replicas=2, progress=False).live
+    return live, live.observed(data, None), np.linalg.lstsq(SLOPES, data / 0.02)[0]
+
+
+class TestProfile:
+    """``y = a + b t``: the profile deviance is exactly quadratic."""
+
+    @pytest.mark.parametrize("column", [0, 1])
+    def test_the_deviance_is_the_square_of_the_distance_in_standard_errors(self, line, column):
+        live, observed, best = line
+        error = np.sqrt(np.linalg.inv(SLOPES.T @ SLOPES)[column, column])
+        values = best[column] + error * np.array([-3.0, -1.0, 0.0, 0.5, 4.0])
+        found = live.profile(observed, "ab"[column], values)
+        np.testing.assert_allclose(found, [9.0, 1.0, 0.0, 0.25, 16.0], atol=1e-6)
+        again = live.profile(observed, "ab"[column], values, live.fit(observed))
+        np.testing.assert_allclose(again, found, atol=1e-9)
+
+    def test_a_parameter_that_is_not_named_is_fitted_again(self, line):
+        live, observed, _ = line
+        found = live.misfit(observed, {"b": 2.5})
+        shift = float(np.mean(observed.values - 2.5 * T))  # the best constant for this slope
+        assert found.values == pytest.approx({"a": shift, "b": 2.5}, abs=1e-7)
+        expected = (observed.values - shift - 2.5 * T) / 0.02
+        np.testing.assert_allclose(found.residuals, expected, atol=1e-6)
+
+    def test_a_held_value_may_lie_outside_the_bounds(self, line):
+        live, observed, _ = line
+        found = live.misfit(observed, {"b": 6.0})
+        assert found.values["b"] == 6.0
+        assert found.values["a"] == pytest.approx(np.mean(observed.values - 6.0 * T), abs=1e-7)
+
+    def test_bad_input(self, line):
+        live, observed, _ = line
+        with pytest.raises(ta.InputError, match="names among a, b"):
+            live.misfit(observed, {"c": 1.0})
+        with pytest.raises(ta.InputError, match="names among a, b"):
+            live.profile(observed, "c", [1.0])
+        with pytest.raises(ta.InputError, match="inside the bounds"):
+            live.profile(observed, "a", [1.0, 6.0])
+
+    @pytest.mark.parametrize("method", ["bank", "direct"])
+    def test_one_parameter_needs_no_refit(self, method):
+        live = resolved(method=method).live
+        observed = live.observed(DATA, None)
+        values = np.array([1.9, 2.1, 2.2, 2.4])
+        chi2 = np.sum(((DATA - np.exp(-values[:, None] * T)) / 0.02) ** 2, axis=1)
+        lowest = live.fit(observed).fits.chi2[0]
+        found = live.profile(observed, "rate", values)
+        np.testing.assert_allclose(found, chi2 - lowest, rtol=1e-5)
+
+    def test_where_the_model_fails_the_deviance_is_not_known(self):
+        def fragile(a, k):
+            return a * np.exp(-k * T) if k < 3 else np.full(40, np.nan)
+
+        unknown = {
+            "a": ta.Parameter(truth=1.0, bounds=(0.1, 10.0)),
+            "k": ta.Parameter(truth=2.0, bounds=(0.5, 8.0)),
+        }
+        live = ta.resolve(fragile, unknown, 0.02, replicas=2, progress=False).live
+        found = live.profile(live.observed(DATA, None), "k", [2.2, 5.0])
+        assert np.isfinite(found[0])
+        assert np.isnan(found[1])
 
 
 def test_it_is_never_saved(tmp_path):

@@ -261,7 +261,7 @@ def _resimulate(
     count = len(observed.values)
     residuals, reasons = {}, {}
     for label, point in values.items():
-        residuals[label], reasons[label] = live.misfit(observed, point)
+        residuals[label], reasons[label], _ = live.misfit(observed, point)
     basic = {
         "parameter": parameters.names,
         "value_of": list(values),

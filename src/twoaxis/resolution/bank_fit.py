@@ -24,6 +24,7 @@ from scipy.optimize import elementwise
 
 from twoaxis.errors import InputError
 from twoaxis.forward import Bank, ForwardModel
+from twoaxis.least_squares import Minimum
 from twoaxis.progress import Advance
 from twoaxis.resolution.fisher import Information
 from twoaxis.resolution.layouts import WhitenedLayout
@@ -111,6 +112,30 @@ class BankEstimator:
     def sets(self, layout: WhitenedLayout, rows: FloatArray, fits: Fits) -> Fits:  # noqa: ARG002
         """Return the fits as they are: `fit` has found the sets already."""
         return fits
+
+    def refit(
+        self,
+        layout: WhitenedLayout,
+        rows: FloatArray,
+        start: FloatArray,
+        free: NDArray[np.bool_] | None = None,
+    ) -> Minimum:
+        """Fit each row, or evaluate chi2 at `start`, (R, 1), where the parameter is not free.
+
+        chi2 is infinite outside the usable range of the bank.
+        """
+        chi2 = polynomials(self.bank, layout, rows)
+        q, lowest, _ = _minima(chi2)
+        moved = np.broadcast_to(np.True_ if free is None else free, start.shape)[:, 0]
+        interval, d = chi2.locate(start[:, 0])
+        here = chi2.value(interval, np.arange(len(rows)), d)
+        first, last = self.bank.knots[[0, -1]]
+        inside = (start[:, 0] >= first) & (start[:, 0] <= last)
+        return Minimum(
+            q=np.where(moved, q, start[:, 0])[:, None],
+            chi2=np.where(moved, lowest, np.where(inside, here, np.inf)),
+            converged=np.ones(len(rows), dtype=bool),
+        )
 
     def predict(self, layout: WhitenedLayout, coordinates: FloatArray) -> FloatArray:
         """Whitened deviations of the bank's curve at one point."""

@@ -7,9 +7,9 @@ and any parameter value can be put back into the solver and compared with them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from twoaxis.arrays import real_array
 from twoaxis.errors import InputError
 from twoaxis.resolution.layouts import ALL_LAYOUTS, Noise, WhitenedLayout, checked_data
-from twoaxis.resolution.matched_fit import Estimator, Fits, gauss_newton_step
+from twoaxis.resolution.matched_fit import Estimator, Fits, gauss_newton_step, profile_start
 from twoaxis.resolution.misfit import Check, check_residuals
 from twoaxis.resolution.setup import Setup
 
@@ -105,6 +105,24 @@ class Observed:
     values: FloatArray
 
 
+class Misfit(NamedTuple):
+    """The fitting model at some parameter values, against the observations.
+
+    Attributes
+    ----------
+    residuals : array, shape (n,)
+        Whitened, in noise levels; NaN where the model failed.
+    reason : str
+        Of the failure; empty where there is none.
+    values : dict of str to float
+        Physical values of all parameters: as given, and fitted where none was given.
+    """
+
+    residuals: FloatArray
+    reason: str
+    values: dict[str, float]
+
+
 @dataclass(frozen=True, eq=False)
 class LiveModel:
     """Forward model, estimator and noise of one resolution.
@@ -164,14 +182,112 @@ class LiveModel:
         """Fit the observations and check the residuals of the fit."""
         return fit_data(self.setup, self.estimator, observed.layout, observed.values)
 
-    def misfit(self, observed: Observed, values: Mapping[str, float]) -> tuple[FloatArray, str]:
-        """Return whitened residuals (n,) of the fitting model at physical values, and a reason.
+    def misfit(self, observed: Observed, values: Mapping[str, float]) -> Misfit:
+        """Put physical values back into the fitting model and compare it with the observations.
 
-        The reason is empty, or says why the model failed; the residuals are then NaN.
+        Parameters
+        ----------
+        observed : Observed
+        values : mapping of str to float
+            Parameters that are not named are fitted again, with the named ones held: these are
+            the residuals of the profile likelihood.
         """
-        point = self.setup.parameters.coordinates(values)
+        parameters = self.setup.parameters
+        self._check_names(values)
+        layout, row = observed.layout, observed.layout.row(observed.values)
+        named = np.array([name in values for name in parameters])
+        if named.all():
+            point = parameters.coordinates(values)
+        else:
+            fits, slope = self._linearized(observed)
+            given = np.where(named, 0.0, fits.estimate[0])
+            for j, (name, parameter) in enumerate(parameters.items()):
+                if name in values:
+                    given[j] = parameter.to_coordinate(values[name])
+            # Far from the estimate its linear continuation may be the worse start of the two.
+            line = profile_start(slope, fits.estimate[0], given[None], named)
+            starts = np.where(named, given, np.clip(np.vstack([line, given]), *self.setup.bounds))
+            rows = np.broadcast_to(row, (2, len(row)))
+            held = self.estimator.refit(layout, rows, starts, ~np.tile(named, (2, 1)))
+            point = held.q[int(held.chi2.argmin())]
         predictions, reasons = self.setup.fit_model(point[None])
+        residuals = np.full(len(layout.sites), np.nan)
+        if not reasons[0]:
+            residuals = layout.white(observed.values - predictions[0][layout.columns])
+        return Misfit(residuals, reasons[0], parameters.named(parameters.physical(point)))
+
+    def profile(
+        self,
+        observed: Observed,
+        name: str,
+        values: ArrayLike,
+        fit: DataFit | None = None,
+    ) -> FloatArray:
+        """Return the deviance of the profile likelihood of one parameter, shape (V,).
+
+        ``deviance(v) = min over the others of chi2(v, others) - min chi2``: the other parameters
+        are fitted again at every value. It is zero at the estimate, and 3.84 at the ends of a 95%
+        profile set.
+
+        Parameters
+        ----------
+        observed : Observed
+        name : str
+            Of the parameter.
+        values : array, shape (V,)
+            Physical values of it, inside its bounds.
+        fit : DataFit, optional
+            What `fit` returned for the same observations; it is made again without it.
+
+        Returns
+        -------
+        array, shape (V,)
+            NaN where the model fails.
+        """
+        parameters = self.setup.parameters
+        self._check_names({name: None})
+        physical = np.atleast_1d(real_array("values", values))
+        low, high = parameters[name].bounds
+        if physical.ndim != 1 or not ((physical >= low) & (physical <= high)).all():
+            raise InputError(
+                f"values of {name} inside the bounds [{low:g}, {high:g}], shape (V,)",
+                f"{physical.size} values from {physical.min():g} to {physical.max():g}"
+                if physical.size
+                else "none",
+                "leave values beyond the bounds out, or widen the bounds",
+            )
+        fits, slope = self._linearized(observed, fit)
+        held = np.array([each == name for each in parameters])
+        given = np.tile(fits.estimate[0], (len(physical), 1))
+        given[:, held] = parameters[name].to_coordinate(physical)[:, None]
+        start = np.clip(profile_start(slope, fits.estimate[0], given, held), *self.setup.bounds)
         layout = observed.layout
-        if reasons[0]:
-            return np.full(len(layout.sites), np.nan), reasons[0]
-        return layout.white(observed.values - predictions[0][layout.columns]), ""
+        rows = np.tile(layout.row(observed.values), (len(physical), 1))
+        free = np.tile(~held, (len(physical), 1))
+        chi2 = self.estimator.refit(layout, rows, start, free).chi2
+        failed = ~np.isfinite(chi2)
+        if failed.any() and not held.all():  # the line may have left where the model works
+            again = self.estimator.refit(layout, rows[failed], given[failed], free[failed])
+            chi2[failed] = again.chi2
+        return np.where(np.isfinite(chi2), np.maximum(chi2 - fits.chi2[0], 0.0), np.nan)
+
+    def _linearized(
+        self, observed: Observed, fit: DataFit | None = None
+    ) -> tuple[Fits, FloatArray]:
+        """Return the fit to the observations, and the whitened sensitivities (n, d) there."""
+        layout = observed.layout
+        fits = (
+            self.estimator.fit(layout, layout.row(observed.values)[None])
+            if fit is None
+            else fit.fits
+        )
+        return fits, self.estimator.linearize(layout, fits.estimate[0])[1]
+
+    def _check_names(self, names: Iterable[str]) -> None:
+        unknown = [name for name in names if name not in self.setup.parameters]
+        if unknown:
+            raise InputError(
+                f"names among {', '.join(self.setup.parameters)}",
+                ", ".join(map(repr, unknown)),
+                "name parameters of the forward model",
+            )

@@ -21,6 +21,7 @@ from twoaxis.resolution.layouts import WhitenedLayout
 from twoaxis.resolution.matched_fit import Fits, deviance_limit, joined
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 IndexArray = NDArray[np.intp]
 
 # Datasets are fitted in portions: a step of the progress bar, and a bound on memory.
@@ -86,12 +87,12 @@ class DirectEstimator:
         count, number, dimension = starts.shape
         owner = np.repeat(np.arange(count), number)
         # Each start goes far enough to tell minima apart; the best then goes all the way.
-        rough = self._minimize(
+        rough = self.refit(
             layout, rows[owner], starts.reshape(-1, dimension), gain_atol=SAME_MINIMUM / 10
         )
         chi2 = rough.chi2.reshape(count, number)
         best = np.arange(count) * number + chi2.argmin(axis=1)
-        found = self._minimize(layout, rows, rough.q[best])
+        found = self.refit(layout, rows, rough.q[best])
         held, found = self._held_at_center(layout, rows, found)
         estimate, lowest = found.q, found.chi2
         low, high = self.bounds
@@ -154,16 +155,23 @@ class DirectEstimator:
             misfit = np.where(near[best], np.inf, misfit)
         return np.concatenate(chosen, axis=1)
 
-    def _minimize(
+    def refit(
         self,
         layout: WhitenedLayout,
         rows: FloatArray,
         start: FloatArray,
-        free: NDArray[np.bool_] | None = None,
+        free: BoolArray | None = None,
         gain_atol: float = GAIN_ATOL,
     ) -> Minimum:
-        low, high = self.bounds
-        moving = np.ones(start.shape[1], dtype=bool) if free is None else free
+        """Fit each row from one start, (R, d); coordinates that are not free, (R, d), stay."""
+        moving = np.broadcast_to(np.True_ if free is None else free, start.shape)
+        # A value that is held may lie outside the bounds: it was asked for.
+        low, high = (
+            np.where(moving.any(axis=0), bound, wider)
+            for bound, wider in zip(
+                self.bounds, (start.min(axis=0), start.max(axis=0)), strict=True
+            )
+        )
 
         def misfit(q: FloatArray, which: IndexArray) -> FloatArray:
             return rows[which] - layout.deviations(self.model(q).values)
@@ -171,8 +179,10 @@ class DirectEstimator:
         def sensitivity(q: FloatArray, r: FloatArray, which: IndexArray) -> FloatArray:
             here = rows[which] - r
             slopes = np.zeros((*here.shape, q.shape[1]))
-            for j in np.flatnonzero(moving).tolist():
-                slopes[..., j] = self._slope(layout, q, here, j, low, high)
+            for j in range(q.shape[1]):
+                moved = moving[which, j]
+                if moved.any():
+                    slopes[moved, :, j] = self._slope(layout, q[moved], here[moved], j, low, high)
             return slopes
 
         return minimize(misfit, sensitivity, start, low, high, moving, gain_atol)
@@ -222,11 +232,11 @@ class DirectEstimator:
             start = found.q.copy()
             start[:, j] = self.center[j]
             free = np.arange(len(self.center)) != j
-            refit = self._minimize(layout, rows, start, free)
+            refit = self.refit(layout, rows, start, free)
             held[:, j] = refit.chi2
             lower = np.flatnonzero(refit.chi2 < found.chi2 - SAME_MINIMUM)
             if lower.size:
-                again = self._minimize(layout, rows[lower], refit.q[lower])
+                again = self.refit(layout, rows[lower], refit.q[lower])
                 for old, new in zip(found, again, strict=True):
                     old[lower] = new
         return np.maximum(held - found.chi2[:, None], 0.0), found
@@ -248,7 +258,7 @@ class DirectEstimator:
             start = np.tile(estimate, (len(values), 1))
             start[:, j] = values
             data = np.broadcast_to(row, (len(values), len(row)))
-            held = self._minimize(layout, data, start, free).chi2
+            held = self.refit(layout, data, start, free).chi2
             # The model may fail far from the estimate; such a value lies outside the set.
             return np.where(np.isfinite(held), held - lowest - limit, 1e6)
 

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
+from twoaxis.least_squares import Minimum
 from twoaxis.progress import Advance
 from twoaxis.resolution.layouts import WhitenedLayout
 
@@ -118,6 +119,19 @@ class Estimator(Protocol):
         """Return the fits with the ends of their likelihood-profile sets."""
         ...
 
+    def refit(
+        self,
+        layout: WhitenedLayout,
+        rows: FloatArray,
+        start: FloatArray,
+        free: BoolArray | None = None,
+    ) -> Minimum:
+        """Fit each row from one start, (R, d); coordinates that are not free, (R, d), stay.
+
+        chi2 is infinite where the model fails.
+        """
+        ...
+
     def predict(self, layout: WhitenedLayout, coordinates: FloatArray) -> FloatArray:
         """Return the whitened deviations (n,) at one point."""
         ...
@@ -141,3 +155,28 @@ def gauss_newton_step(
     value, slope = estimator.linearize(layout, start)
     step = np.linalg.lstsq(slope, (rows - value).T, rcond=None)[0].T
     return np.asarray(start + step, dtype=float)
+
+
+def profile_start(
+    slope: FloatArray, estimate: FloatArray, value: FloatArray, held: BoolArray
+) -> FloatArray:
+    """Return where the profile likelihood is to first order, for some coordinates held.
+
+    With the whitened sensitivities ``S_h`` of the held coordinates and ``S_o`` of the others at
+    the estimate, moving the held ones by ``d`` moves the others by ``-S_o^+ S_h d``. For a model
+    that is linear in its coordinates this is the constrained minimum itself.
+
+    Parameters
+    ----------
+    slope : array, shape (n, d)
+    estimate : array, shape (d,)
+    value : array, shape (V, d)
+        Points whose held coordinates count.
+    held : array of bool, shape (d,)
+    """
+    start = np.tile(estimate, (len(value), 1))
+    start[:, held] = value[:, held]
+    if not held.all():
+        moved = slope[:, held] @ (value - estimate)[:, held].T
+        start[:, ~held] -= np.linalg.lstsq(slope[:, ~held], moved, rcond=None)[0].T
+    return start
