@@ -14,9 +14,14 @@ import hashlib
 import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 from xml.etree import ElementTree
+
+from twoaxis.parameters import Parameter
+from twoaxis.text import NAME_LENGTH, shortened, visible
 
 # For a light and for a dark ground.
 PALETTE = {
@@ -72,29 +77,103 @@ def route_color(route: str) -> str:
     return ROUTE_COLORS.get(route, "unknown")
 
 
+# Figures made here, which may grow, with the room in inches that legends have got above their
+# axes. A figure of the reader's keeps its size.
+_GROWN: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+
+
 def axis_or_new(ax: Any, size: tuple[float, float] = WIDE) -> Any:
     """Return the given axis, or that of a new figure."""
     if ax is not None:
         return ax
+    return new_figure(size).subplots()
+
+
+def new_figure(size: tuple[float, float]) -> Any:
+    """Return a new figure of pyplot, which grows by the height of its legends."""
     import matplotlib.pyplot as plt
 
-    return plt.subplots(figsize=size, layout="constrained")[1]
+    figure = plt.figure(figsize=size, layout="constrained")
+    _GROWN[figure] = 0.0
+    return figure
 
 
-def plain(*texts: Any) -> None:
-    """Keep matplotlib from reading mathematics into names: a dollar is a dollar."""
+def plain(*texts: Any, of: Parameter | None = None) -> None:
+    """Keep matplotlib from reading mathematics into names: a dollar is a dollar.
+
+    Texts that name the parameter `of` by `named` are read as mathematics where its label or its
+    unit is meant so.
+    """
     for text in texts:
-        text.set_parse_math(False)
+        text.set_parse_math(of is not None and _has_mathematics(of))
         text.set_usetex(False)
 
 
-def label(ax: Any, x: str = "", y: str = "") -> None:
-    """Name the axes."""
-    plain(ax.xaxis.label, ax.yaxis.label)
+def label(ax: Any, x: str = "", y: str = "", of: Parameter | None = None) -> None:
+    """Name the axes; `of` is the parameter that `x` and `y` name by `named`."""
+    plain(ax.xaxis.label, ax.yaxis.label, of=of)
     if x:
         ax.set_xlabel(x)
     if y:
         ax.set_ylabel(y)
+
+
+# A longer label is no symbol; the name is shown.
+LONGEST_LABEL = 80
+
+
+def named(parameter: Parameter, name: str, length: int = NAME_LENGTH, *, unit: bool = False) -> str:
+    """Return what a figure calls a parameter: its label, else its name; with its unit if asked.
+
+    A label in mathematics that matplotlib cannot read is passed over. The text is drawn with
+    ``plain(..., of=parameter)``.
+    """
+    own = parameter.label if len(parameter.label) <= LONGEST_LABEL else ""
+    if "$" in own and not _readable(own):
+        own = ""
+    words = own if "$" in own else _literal(shortened(own or name, length), parameter)
+    if not (unit and parameter.unit):
+        return words
+    mathematical = "$" in parameter.unit and _readable(parameter.unit)
+    shown = parameter.unit if mathematical else _literal(parameter.unit, parameter)
+    return f"{words} ({shown})"
+
+
+def _literal(text: str, parameter: Parameter) -> str:
+    """Return a text that is shown as it is, also within mathematics."""
+    shown = visible(text)
+    return shown.replace("$", r"\$") if _has_mathematics(parameter) else shown
+
+
+def _has_mathematics(parameter: Parameter) -> bool:
+    return any(
+        "$" in text and len(text) <= LONGEST_LABEL and _readable(text)
+        for text in (parameter.label, parameter.unit)
+    )
+
+
+@cache
+def _readable(text: str) -> bool:
+    """Whether matplotlib can typeset a text."""
+    from matplotlib.cbook import is_math_text
+    from matplotlib.mathtext import MathTextParser
+
+    if not text.isprintable() or ("$" in text and not is_math_text(text)):
+        return False
+    try:
+        MathTextParser("path").parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def name_rows(ax: Any, parameters: Mapping[str, Parameter]) -> None:
+    """Write the parameters, one a row, from the top down."""
+    ax.set_yticks(range(len(parameters)), [named(p, name) for name, p in parameters.items()])
+    for text, parameter in zip(ax.get_yticklabels(), parameters.values(), strict=True):
+        plain(text, of=parameter)
+    ax.set_ylim(len(parameters) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
 
 
 def open_frame(ax: Any, *sides: str) -> None:
@@ -110,12 +189,31 @@ def mark(ax: Any, kind: str, value: float, text: str, role: str | None = None) -
     ax.axvline(value, color=color(role or kind), ls=style, lw=width, label=text, zorder=3)
 
 
-def legend_above(ax: Any, columns: int = 3, margin: float = 50.0) -> int:
-    """Put the legend over the axis, where no data are; return its number of rows."""
+# Height of a row of a legend, in inches.
+LEGEND_ROW = 1.55 * SMALL_SIZE / 72
+
+
+def legend_above(
+    ax: Any, columns: int = 3, margin: float = 50.0, of: Parameter | None = None
+) -> int:
+    """Put the legend over the axis, where no data are; return its number of rows there.
+
+    The axis keeps its size: a figure made here grows. In a figure of the reader's, the legend
+    lies inside the axis, where it covers least, and takes no row.
+    """
     handles, labels = ax.get_legend_handles_labels()
     if not handles:
         return 0
-    room = 72 * ax.get_figure(root=True).get_size_inches()[0] - margin
+    style = {"columnspacing": 1.2, "handlelength": 1.9, "handletextpad": 0.5}
+    figure = ax.get_figure(root=True)
+    if figure not in _GROWN:
+        ground = {"facecolor": color("paper"), "framealpha": 0.8, "edgecolor": "none"}
+        legend = ax.legend(handles, labels, loc="best", fontsize=SMALL_SIZE, **ground, **style)
+        legend.set_in_layout(False)
+        plain(*legend.get_texts(), of=of)
+        return 0
+    width, height = figure.get_size_inches()
+    room = 72 * width - margin
     while columns > 1 and _legend_width(labels, columns) > room:
         columns -= 1
     legend = ax.legend(
@@ -127,13 +225,15 @@ def legend_above(ax: Any, columns: int = 3, margin: float = 50.0) -> int:
         frameon=False,
         borderaxespad=0.0,
         borderpad=0.1,
-        columnspacing=1.2,
-        handlelength=1.9,
-        handletextpad=0.5,
         fontsize=SMALL_SIZE,
+        **style,
     )
-    plain(*legend.get_texts())
-    return -(-len(handles) // columns)
+    plain(*legend.get_texts(), of=of)
+    rows = -(-len(handles) // columns)
+    needed = max(_GROWN[figure], rows * LEGEND_ROW)
+    figure.set_size_inches(width, height + needed - _GROWN[figure])
+    _GROWN[figure] = needed
+    return rows
 
 
 def _legend_width(labels: list[str], columns: int) -> float:
@@ -160,13 +260,15 @@ def note(ax: Any, words: str, x: float = 0.5, y: float = 0.5) -> Any:
     return text
 
 
-def color_bar(ax: Any, drawn: Any, words: str, extend: str = "neither") -> None:
+def color_bar(
+    ax: Any, drawn: Any, words: str, extend: str = "neither", of: Parameter | None = None
+) -> None:
     """Put a color bar with a small label beside the axis."""
     bar = ax.figure.colorbar(drawn, ax=ax, extend=extend, pad=0.03)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=SMALL_SIZE, length=2)
     bar.formatter.set_powerlimits((-2, 3))
-    plain(bar.ax.yaxis.label)
+    plain(bar.ax.yaxis.label, of=of)
     bar.set_label(words, fontsize=SMALL_SIZE)
 
 
@@ -238,6 +340,7 @@ def inline_svg(
         # The page's fonts draw the texts: a glyph that this one lacks is no loss.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         figure = Figure(figsize=size, layout="constrained")
+        _GROWN[figure] = 0.0
         drawn = draw(*data, ax=figure.subplots(1, columns), **options)
         if columns == 1:
             drawn.set_title("")  # the page has headings of its own
@@ -285,7 +388,13 @@ def _clean(element: ElementTree.Element, used: set[str], prefix: str) -> None:
         element.set("style", _FONT.sub("inherit", style))
 
 
-def strip(ax: Any, rows: dict[str, Any], roles: dict[str, str], words: str) -> Any:
+def strip(
+    ax: Any,
+    rows: dict[str, Any],
+    roles: dict[str, str],
+    words: str,
+    of: Parameter | None = None,
+) -> Any:
     """Draw each row of values as dots beside its name, with a line at the mean and one at zero."""
     import numpy as np
 
@@ -302,6 +411,6 @@ def strip(ax: Any, rows: dict[str, Any], roles: dict[str, str], words: str) -> A
     plain(*ax.get_yticklabels())
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
-    label(ax, words)
+    label(ax, words, of=of)
     open_frame(ax, "top", "right", "left")
     return ax

@@ -9,8 +9,8 @@ import numpy as np
 from twoaxis.remedies import Calibration, ConfidenceSet
 from twoaxis.remedies.inversion import medians
 from twoaxis.report.inputs import part_of
-from twoaxis.report.theme import axis_or_new, color, label, legend_above, open_frame, plain
-from twoaxis.text import number, shortened
+from twoaxis.report.theme import axis_or_new, color, label, legend_above, named, open_frame, plain
+from twoaxis.text import number
 
 # Below this ratio of its ends, a logarithmic axis has ticks like an ordinary one.
 NARROW = 5.0
@@ -31,7 +31,7 @@ def plot_calibration(result: Any, *, ax: Any = None) -> Any:
     known = part_of(result, Calibration, "calibration")
     ax = axis_or_new(ax, (4.8, 3.6))
     _draw_estimates(ax, known)
-    _frame(ax, known, [], f"calibration of {shortened(known.name)}")
+    _frame(ax, known, [], f"calibration of {named(known.parameter, known.name)}")
     return ax
 
 
@@ -69,7 +69,7 @@ def plot_confidence_set(result: Any, *, ax: Any = None) -> Any:
         zorder=3,
     )
     _shade(ax, found)
-    title = f"{100 * found.level:g}% confidence set of {shortened(known.name)}"
+    title = f"{100 * found.level:g}% confidence set of {named(known.parameter, known.name)}"
     _frame(ax, known, [found.estimate], title)
     return ax
 
@@ -126,7 +126,8 @@ def _plain_ticks(axis: Any) -> None:
 
 
 def _frame(ax: Any, known: Calibration, marks: list[float], title: str) -> None:
-    name, parameter = shortened(known.name), known.parameter
+    parameter = known.parameter
+    name, unit = (named(parameter, known.name, unit=each) for each in (False, True))
     logarithmic = parameter.coordinate == "log"
     if logarithmic:
         ax.set_xscale("log")
@@ -141,6 +142,6 @@ def _frame(ax: Any, known: Calibration, marks: list[float], title: str) -> None:
         for axis in (ax.xaxis, ax.yaxis):
             _plain_ticks(axis)
     open_frame(ax)
-    label(ax, f"candidate {name}", f"{name} delivered by the pipeline")
+    label(ax, f"candidate {unit}", f"{name} delivered by the pipeline", of=parameter)
     rows = legend_above(ax, columns=3, margin=15.0)
-    plain(ax.set_title(title, fontsize="medium", pad=8 + 14 * rows))
+    plain(ax.set_title(title, fontsize="medium", pad=8 + 14 * rows), of=parameter)

@@ -13,8 +13,9 @@ from typing import Any
 
 from twoaxis.diagnosis import Audit, Route
 from twoaxis.diagnosis.decision_map import AROUND_CANDIDATE, AROUND_TRUTH, Cell
+from twoaxis.parameters import Parameter
 from twoaxis.report.inputs import as_audit, choose
-from twoaxis.report.theme import SMALL_SIZE, axis_or_new, color, label, plain, route_color
+from twoaxis.report.theme import SMALL_SIZE, axis_or_new, color, label, named, plain, route_color
 from twoaxis.text import percent, shortened, visible
 
 Box = tuple[float, float, float, float]
@@ -55,7 +56,7 @@ class Placer:
         lines = words.split("\n")
         return max(map(len, lines)) * self.character, len(lines) * self.line
 
-    def beside(self, words: str, anchors: Sequence[tuple[float, float]]) -> Any:
+    def beside(self, words: str, anchors: Sequence[tuple[float, float]], of: Parameter) -> Any:
         """Write a label next to a marker, or to whichever of several anchors has most room."""
         w, h = self.size(words)
         g = GAP + 0.01
@@ -69,6 +70,7 @@ class Placer:
         (left, right, low, _), on_right = min(found, key=lambda one: self._crowding(one[0]))
         text = self._text(words, left if on_right else right, low, "left" if on_right else "right")
         text.set_color(color("ink"))
+        plain(text, of=of)
         return text
 
     def corner(self, words: str, span: tuple[float, float], rise: tuple[float, float]) -> Any:
@@ -149,6 +151,7 @@ class Place:
     """Where one parameter stands, in percent; NaN where a coordinate is missing."""
 
     name: str
+    parameter: Parameter
     x: float
     y: float
     route: Route
@@ -161,6 +164,7 @@ def places_of(audit: Audit, names: list[str]) -> list[Place]:
     return [
         Place(
             name,
+            audit.parameters[name],
             _displacement(audit, name),
             audit.percent("resolution", name),
             audit.routes[name],
@@ -326,9 +330,9 @@ def _write_place(
     place: Place, spot: tuple[float, float] | None, placer: Placer, count: int
 ) -> None:
     """Write the name beside the marker and, where there is room for it, the coordinates."""
-    name = shortened(place.name)
+    name = named(place.parameter, place.name)
     if spot is None:
-        words = f"{name}\nneither coordinate\nis known"
+        words = f"{shortened(place.name)}\nneither coordinate\nis known"
         placer.write(words, [(x, y) for y in (0.3, 0.75, 0.5) for x in (0.3, 0.5, 0.75)])
         return
     x, y = spot
@@ -343,7 +347,7 @@ def _write_place(
         words = f"{name}\n{percent(place.x)}, {percent(place.y)}"
         if count == 1 and not math.isnan(place.trained):
             words += "\n(diamond: training view)"
-    placer.beside(words if count <= CROWD else name, anchors)
+    placer.beside(words if count <= CROWD else name, anchors, place.parameter)
 
 
 def _draw_cells(

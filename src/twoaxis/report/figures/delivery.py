@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from twoaxis.geometry import Delivery
 from twoaxis.report.inputs import choose, part_of
-from twoaxis.report.theme import axis_or_new, color, label, open_frame, plain
-from twoaxis.text import number, percent, shortened, visible
+from twoaxis.report.theme import axis_or_new, color, label, named, open_frame, plain
+from twoaxis.text import number, percent, visible
 
 SIZE = (4.8, 2.3)
 
@@ -110,7 +110,8 @@ def plot_delivery(result: Any, *, parameter: str | None = None, ax: Any = None) 
     room = 0.08 * (max(ends) - min(ends)) or 0.05
     ax.set_xlim(min(ends) - room, max(ends) + room)
     log = "log " if found.parameters[name].coordinate == "log" else ""
-    label(ax, f"{log}{shortened(name)} minus {log}{start}")
+    own = found.parameters[name]
+    label(ax, f"{log}{named(own, name)} minus {log}{start}", of=own)
     ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.tick_params(axis="y", length=0)
     open_frame(ax, "top", "right", "left")

@@ -19,7 +19,9 @@ from twoaxis.report.theme import (
     color_bar,
     diverging,
     label,
+    named,
     open_frame,
+    plain,
 )
 from twoaxis.text import number, percent, shortened, visible
 
@@ -69,9 +71,19 @@ def plot_evidence(
     points = group["points"].values
     names = [shortened(name, 16) for name in group["axis"].values]
     ax = axis_or_new(ax, SMALL)
+    own = None if quantity != "evidence" else audit.parameters[choose(audit.names, parameter)]
     if points.shape[1] == 1:
-        return _line(ax, points[:, 0], values, names[0], words)
-    return _map(ax, points, values, names, words, quantity)
+        _line(ax, points[:, 0], values)
+        label(ax, names[0])
+        ax.set_ylabel(words)
+        plain(ax.yaxis.label, of=own)
+    else:
+        drawn, more = _map(ax, points, values, quantity)
+        color_bar(ax, drawn, words, extend="both" if more else "neither", of=own)
+        beyond = f" ({', '.join(names[2:])} not shown)" if len(names) > 2 else ""
+        label(ax, f"{names[0]}{beyond}", names[1])
+    open_frame(ax)
+    return ax
 
 
 def equations_of(audit: Audit) -> list[str]:
@@ -105,7 +117,7 @@ def _values(
         name = choose(audit.names, parameter)
     if quantity == "evidence":
         values = group["contribution"].sel(parameter=name).values
-        words = f"evidence: + pulls {shortened(name, 12)} down"
+        words = f"evidence: + pulls {named(audit.parameters[name], name, 12)} down"
     elif quantity == "residual":
         values, words = group["residual"].values, f"residual at the {audit.center_word}"
     elif "field" not in group:
@@ -125,7 +137,7 @@ def robust_limit(values: FloatArray) -> float:
     return limit if limit > 0 else float(sizes.max())
 
 
-def _line(ax: Any, x: FloatArray, values: FloatArray, name: str, words: str) -> Any:
+def _line(ax: Any, x: FloatArray, values: FloatArray) -> None:
     order = np.argsort(x, kind="stable")
     x, values = x[order], values[order]
     ax.axhline(0, color=color("muted"), lw=0.8)
@@ -137,20 +149,13 @@ def _line(ax: Any, x: FloatArray, values: FloatArray, name: str, words: str) -> 
         for sign, role in ((1, "plus"), (-1, "minus")):
             side = values * sign >= 0
             ax.plot(x[side], values[side], ".", ms=2.5, color=color(role), rasterized=True)
-    label(ax, name, words)
-    open_frame(ax)
-    return ax
 
 
-def _map(
-    ax: Any,
-    points: FloatArray,
-    values: FloatArray,
-    names: list[str],
-    words: str,
-    quantity: Quantity,
-) -> Any:
-    """Fill the domain: every place shows the residual point that is nearest to it."""
+def _map(ax: Any, points: FloatArray, values: FloatArray, quantity: Quantity) -> tuple[Any, bool]:
+    """Fill the domain: every place shows the residual point that is nearest to it.
+
+    Return the image, and whether values go beyond its colors.
+    """
     one_sided = quantity == "field" and (values.min() >= 0 or values.max() <= 0)
     if one_sided:
         low, high = np.quantile(values, [1 - ROBUST, ROBUST])
@@ -171,12 +176,7 @@ def _map(
         vmin=low,
         vmax=high,
     )
-    more = bool((held < low).any() or (held > high).any())
-    color_bar(ax, drawn, words, extend="both" if more else "neither")
-    beyond = f" ({', '.join(names[2:])} not shown)" if len(names) > 2 else ""
-    label(ax, f"{names[0]}{beyond}", names[1])
-    open_frame(ax)
-    return ax
+    return drawn, bool((held < low).any() or (held > high).any())
 
 
 def _each_place_once(

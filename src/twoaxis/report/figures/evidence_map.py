@@ -9,7 +9,16 @@ from numpy.typing import NDArray
 
 from twoaxis.remedies import EvidenceMap
 from twoaxis.report.inputs import choose, part_of
-from twoaxis.report.theme import SMALL_SIZE, color, color_bar, diverging, label, open_frame, plain
+from twoaxis.report.theme import (
+    SMALL_SIZE,
+    color,
+    color_bar,
+    diverging,
+    label,
+    named,
+    open_frame,
+    plain,
+)
 from twoaxis.text import number, shortened
 
 FloatArray = NDArray[np.float64]
@@ -49,12 +58,12 @@ def plot_evidence_map(result: Any, *, parameter: str | None = None, ax: Any = No
         _bars(ax, found, name)
         return ax
     left, right = ax
-    _map(left, found, name, f"change of D of {shortened(name, 12)} without the region")
+    _map(left, found, name)
     _bars(right, found, name)
     return np.array([left, right])
 
 
-def _map(ax: Any, found: EvidenceMap, name: str, words: str) -> None:
+def _map(ax: Any, found: EvidenceMap, name: str) -> None:
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
 
@@ -86,7 +95,8 @@ def _map(ax: Any, found: EvidenceMap, name: str, words: str) -> None:
     # Regions are ranked for all parameters together; each has a leading one of its own.
     first = data.indexes["region"].get_loc(found.leading(name).name)
     _outline(ax, found, low[first], high[first])
-    color_bar(ax, drawn, words)
+    own = found.parameters[name]
+    color_bar(ax, drawn, f"change of D of {named(own, name, 12)} without the region", of=own)
     names = [shortened(axis, 16) for axis in data["axis"].values]
     label(ax, names[0], names[1] if len(names) > 1 else "")
     if len(names) == 1:
@@ -128,7 +138,8 @@ def _bars(ax: Any, found: EvidenceMap, name: str) -> None:
     ax.tick_params(axis="y", length=0)
     ax.tick_params(axis="x", labelsize=SMALL_SIZE)
     ax.xaxis.set_major_locator(MaxNLocator(4))
-    label(ax, f"change of D of {shortened(name, 12)}")
+    own = found.parameters[name]
+    label(ax, f"change of D of {named(own, name, 12)}", of=own)
     ax.xaxis.label.set_fontsize(SMALL_SIZE)
     ax.set_title(f"D = {number(found.displacement[name], '+.3g')}", fontsize=SMALL_SIZE, loc="left")
     plain(ax.title)

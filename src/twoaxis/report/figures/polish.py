@@ -8,8 +8,8 @@ import numpy as np
 
 from twoaxis.remedies import Polish
 from twoaxis.report.inputs import choose, part_of
-from twoaxis.report.theme import axis_or_new, color, label, legend_above, open_frame, plain
-from twoaxis.text import number, shortened
+from twoaxis.report.theme import axis_or_new, color, label, legend_above, named, open_frame, plain
+from twoaxis.text import number
 
 
 def plot_polish(result: Any, *, parameter: str | None = None, ax: Any = None) -> Any:
@@ -39,7 +39,8 @@ def plot_polish(result: Any, *, parameter: str | None = None, ax: Any = None) ->
     ax.set_xticks(stages, [str(stage) for stage in one["stage"].values])
     ax.set_xlim(-0.3, len(stages) - 0.7)
     plain(*ax.get_xticklabels())
-    label(ax, y=shortened(name))
+    own = found.parameters[name]
+    label(ax, y=named(own, name, unit=True), of=own)
     open_frame(ax)
     legend_above(ax)
     return ax

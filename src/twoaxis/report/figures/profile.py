@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from twoaxis.diagnosis import Audit
 from twoaxis.geometry import FrozenScan
 from twoaxis.report.inputs import center_word, choose, part_of
-from twoaxis.report.theme import axis_or_new, color, label, legend_above, mark, open_frame
-from twoaxis.text import number, shortened, visible
+from twoaxis.report.theme import axis_or_new, color, label, legend_above, mark, named, open_frame
+from twoaxis.text import number, visible
 
 FloatArray = NDArray[np.float64]
 
@@ -61,9 +61,10 @@ def plot_profile(
     _mark_values(ax, found, name)
     if len(found.names) == 1:  # minima of all parameters together do not lie on the curve
         _mark_minima(ax, found)
-    shown = shortened(name)
+    own = found.parameters[name]
     others = ", others at the center" if len(found.names) > 1 else ""
-    label(ax, f"{shown}{others}", "residual loss of the frozen field")
+    words = f"{named(own, name, unit=True)}{others}"
+    label(ax, words, "residual loss of the frozen field", of=own)
     open_frame(ax)
     legend_above(ax)
     return ax

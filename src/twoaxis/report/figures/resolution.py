@@ -10,10 +10,20 @@ from numpy.typing import NDArray
 
 from twoaxis.diagnosis import Audit
 from twoaxis.errors import InputError
+from twoaxis.parameters import Parameter
 from twoaxis.report.inputs import choose
-from twoaxis.report.theme import axis_or_new, color, label, legend_above, mark, open_frame, plain
+from twoaxis.report.theme import (
+    axis_or_new,
+    color,
+    label,
+    legend_above,
+    mark,
+    named,
+    open_frame,
+    plain,
+)
 from twoaxis.resolution import Resolution
-from twoaxis.text import number, percent, shortened, visible
+from twoaxis.text import number, percent, visible
 
 FloatArray = NDArray[np.float64]
 
@@ -28,6 +38,7 @@ class Spread:
     Attributes
     ----------
     name : str
+    parameter : Parameter
     center : float
     around : str
         A word for the center of the replicas.
@@ -42,6 +53,7 @@ class Spread:
     """
 
     name: str
+    parameter: Parameter
     center: float
     around: str
     noun: str
@@ -100,6 +112,7 @@ def _from_resolution(found: Resolution, parameter: str | None, layout: str | Non
     kind = found.centered_on
     return Spread(
         name=str(data["parameter"].values),
+        parameter=found.parameters[str(data["parameter"].values)],
         around={"truth": "truth", "delivered": "delivered value"}.get(kind, "center"),
         noun="error" if kind == "truth" else "deviation",
         **_estimates(data),
@@ -148,6 +161,7 @@ def spread_of(audit: Audit, parameter: str | None, layout: str | None = None) ->
     }
     return Spread(
         name=name,
+        parameter=audit.parameters[name],
         around=audit.center_word if same else "center of the replicas",
         noun="error" if audit.around_truth else "deviation",
         marks=marks,
@@ -176,7 +190,8 @@ def describe(audit: Audit, name: str) -> str:
 
 
 def _draw(ax: Any, spread: Spread) -> Any:
-    name = shortened(spread.name)
+    own = spread.parameter
+    name = named(own, spread.name)
     ax.hist(
         spread.deviation.ravel(),
         bins=int(np.clip(2 * np.sqrt(spread.deviation.size), 8, 40)),
@@ -199,9 +214,9 @@ def _draw(ax: Any, spread: Spread) -> Any:
     title = f"{name} = {spread.center:g}: mean {spread.noun} {spread.mean:.2f}% over {size} fits"
     open_frame(ax, "top", "right", "left")
     ax.set_yticks([])
-    label(ax, f"estimate of {name} relative to the {spread.around}, %")
+    label(ax, f"estimate of {name} relative to the {spread.around}, %", of=own)
     rows = legend_above(ax, columns=2, margin=15.0)
-    plain(ax.set_title(title, fontsize="medium", pad=8 + 14 * rows))
+    plain(ax.set_title(title, fontsize="medium", pad=8 + 14 * rows), of=own)
     return ax
 
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from twoaxis.geometry import Score
 from twoaxis.report.inputs import center_word, part_of
-from twoaxis.report.theme import axis_or_new, color, label, legend_above, open_frame, plain
-from twoaxis.text import shortened
+from twoaxis.report.theme import axis_or_new, color, label, legend_above, name_rows, open_frame
 
 
 def plot_score(result: Any, *, ax: Any = None) -> Any:
@@ -38,9 +37,7 @@ def plot_score(result: Any, *, ax: Any = None) -> Any:
     if len(names) > 1:
         ax.plot(own, rows, "d", mfc="none", color=color("muted"), label="without coupling")
     ax.axvline(0, color=color("center"), lw=1.2, zorder=0)
-    ax.set_yticks(rows, [shortened(name) for name in names])
-    plain(*ax.get_yticklabels())
-    ax.set_ylim(len(names) - 0.5, -0.5)
+    name_rows(ax, found.parameters)
     label(ax, f"displacement from the {center_word(found.center.kind)}, in the coordinate")
     open_frame(ax, "top", "right", "left")
     legend_above(ax)

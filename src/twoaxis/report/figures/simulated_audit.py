@@ -6,8 +6,7 @@ from typing import Any
 
 from twoaxis.remedies import SimulatedAudit
 from twoaxis.report.inputs import choose, part_of
-from twoaxis.report.theme import axis_or_new, strip
-from twoaxis.text import shortened
+from twoaxis.report.theme import axis_or_new, named, strip
 
 
 def plot_simulated_audit(result: Any, *, parameter: str | None = None, ax: Any = None) -> Any:
@@ -37,5 +36,6 @@ def plot_simulated_audit(result: Any, *, parameter: str | None = None, ax: Any =
         if variable in one:
             rows[words], roles[words] = one[variable].values, role
     log = "log " if found.parameters[name].coordinate == "log" else ""
-    words = f"difference of {log}{shortened(name)} from the simulated value"
-    return strip(axis_or_new(ax), rows, roles, words)
+    own = found.parameters[name]
+    words = f"difference of {log}{named(own, name)} from the simulated value"
+    return strip(axis_or_new(ax), rows, roles, words, of=own)

@@ -9,9 +9,19 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
+from twoaxis.parameters import Parameters
 from twoaxis.remedies import SuggestedSites
 from twoaxis.report.inputs import choose, part_of
-from twoaxis.report.theme import WIDE, color, label, legend_above, open_frame, plain
+from twoaxis.report.theme import (
+    WIDE,
+    color,
+    label,
+    legend_above,
+    named,
+    new_figure,
+    open_frame,
+    plain,
+)
 from twoaxis.text import shortened
 
 FloatArray = NDArray[np.float64]
@@ -40,10 +50,7 @@ def plot_sites(result: Any, *, parameter: str | None = None, ax: Any = None) -> 
     names = [str(name) for name in data["parameter"].values]
     name = names[0] if parameter is None else choose(names, parameter)
     if ax is None:
-        import matplotlib.pyplot as plt
-
-        size = (2 * WIDE[0], WIDE[1] + 0.3)
-        ax = plt.subplots(1, 2, figsize=size, layout="constrained")[1]
+        ax = new_figure((2 * WIDE[0], WIDE[1])).subplots(1, 2)
     try:
         left, right = ax
     except (TypeError, ValueError):
@@ -149,7 +156,9 @@ def _draw_curve(ax: Any, data: xr.Dataset, parameter: str) -> None:
     _plain_ticks(ax)
     open_frame(ax)
     noun = "error" if data.attrs["kind"] == "truth" else "deviation"
-    label(ax, "number of observations", f"predicted mean {noun} of {shortened(parameter)}, %")
+    own = Parameters.from_dataset(data)[parameter]
+    words = f"predicted mean {noun} of {named(own, parameter)}, %"
+    label(ax, "number of observations", words, of=own)
     rows = legend_above(ax, columns=2)
     title = f"{mean[-1]:.3g}% at {count[-1]} observations" if mean.size else "not seen"
     plain(ax.set_title(title, fontsize="medium", pad=8 + 14 * rows))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from twoaxis.geometry import Spectrum
 from twoaxis.report.inputs import choose, part_of
-from twoaxis.report.theme import axis_or_new, color, label, legend_above, note, open_frame
+from twoaxis.report.theme import axis_or_new, color, label, legend_above, named, note, open_frame
 from twoaxis.text import percent, shortened, visible
 
 FloatArray = NDArray[np.float64]
@@ -85,7 +85,8 @@ def plot_spectrum(result: Any, *, parameter: str | None = None, ax: Any = None) 
         note(ax, f"the residual does not see {shortened(name)}")
         return ax
     edges = np.arange(len(modes.net) + 1) + 0.5
-    shown = shortened(name, 12)
+    own = found.parameters[name]
+    shown = named(own, name, 12)
     for part, role, word in (
         (modes.up, "minus", f"pulls {shown} up"),
         (modes.down, "plus", f"pulls {shown} down"),
@@ -107,7 +108,7 @@ def plot_spectrum(result: Any, *, parameter: str | None = None, ax: Any = None) 
     _scale(ax, len(modes.net))
     low = min(100 * modes.down.min(), 0.0)
     ax.set_ylim(low - 6, max(100.0, 100 * modes.up.max()) + 6)
-    legend_above(ax, columns=2)
+    legend_above(ax, columns=2, of=own)
     return ax
 
 

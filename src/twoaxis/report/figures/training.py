@@ -14,7 +14,7 @@ from twoaxis.diagnosis.result import MISSING
 from twoaxis.errors import InputError
 from twoaxis.parameters import Center, Parameters
 from twoaxis.report.inputs import as_audit, center_word, choose
-from twoaxis.report.theme import axis_or_new, color, label, legend_above, open_frame
+from twoaxis.report.theme import axis_or_new, color, label, legend_above, named, open_frame
 from twoaxis.text import number, shortened, visible
 
 FloatArray = NDArray[np.float64]
@@ -149,7 +149,7 @@ def _parameter(ax: Any, found: Recorded, name: str) -> None:
         low, high = ax.get_ylim()
         if low > 0 and high / low > 4:
             _log_height(ax, np.array([low, high]))
-    label(ax, y=shortened(name))
+    label(ax, y=named(parameter, name, unit=True), of=parameter)
 
 
 def _strength(ax: Any, found: Recorded, name: str) -> None:
@@ -158,7 +158,8 @@ def _strength(ax: Any, found: Recorded, name: str) -> None:
     ax.plot(snapshots["step"].values, values, "o-", color=color("preferred"), ms=5, lw=1.6)
     if (values > 0).all() and values.max() / values.min() > 4:
         _log_height(ax, values)
-    label(ax, y=f"strength H of {shortened(name, 12)}")
+    own = found.parameters[name]
+    label(ax, y=f"strength H of {named(own, name, 12)}", of=own)
 
 
 def _gap(ax: Any, found: Recorded, name: str) -> None:
@@ -171,8 +172,9 @@ def _gap(ax: Any, found: Recorded, name: str) -> None:
         look = {"color": color(role), "ms": 5, "lw": 1.6}
         ax.plot(one["step"].values, one[variable].values, style, label=word, **look)
     ax.axhline(0, color=color("center"), lw=0.9)
-    log = "log " if found.parameters[name].coordinate == "log" else ""
-    label(ax, y=f"difference of {log}{shortened(name, 12)}")
+    own = found.parameters[name]
+    log = "log " if own.coordinate == "log" else ""
+    label(ax, y=f"difference of {log}{named(own, name, 12)}", of=own)
 
 
 def _marker(count: int) -> str:
