@@ -140,7 +140,9 @@ def test_percent_is_the_unit_to_first_order():
     for options in ({}, {"coordinate": "linear"}, {"coordinate": "linear", "scale": 0.3}):
         parameter = Parameter(bounds=(0.1, 1.0), **options)
         moved = parameter.to_value(parameter.to_coordinate(0.5) + 1e-6)
-        assert_allclose(parameter.percent(moved, 0.5), 1e-4 / parameter.percent_unit(0.5), rtol=1e-6)
+        assert_allclose(
+            parameter.percent(moved, 0.5), 1e-4 / parameter.percent_unit(0.5), rtol=1e-6
+        )
 
 
 @pytest.mark.parametrize("bad", [{}, None, [LOG], LOG])

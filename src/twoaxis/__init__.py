@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from twoaxis.studies.reproduce import reproduce as reproduce
     from twoaxis.training import Network as Network
     from twoaxis.training import methods as methods
+    from twoaxis.unknown_function import UnknownFunction as UnknownFunction
 
 # Where each public name lives. Names are looked up when they are first used, so that importing
 # the library is cheap and its core works without JAX, PyTorch and Dask.
@@ -139,6 +140,7 @@ _PUBLIC = {
     ),
     "twoaxis.studies.reproduce": ("reproduce",),
     "twoaxis.training": ("Network", "methods"),
+    "twoaxis.unknown_function": ("UnknownFunction",),
 }
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}
 # The extra that brings the libraries which a package needs.

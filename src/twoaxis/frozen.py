@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.arrays import checked_points, real_array
 from twoaxis.errors import InputError, check_callable, refuse_masked
-from twoaxis.parameters import Parameter, Parameters
+from twoaxis.parameters import Parameter, Parameters, Unknowns
 from twoaxis.training_loss import Objective, check_members
 
 if TYPE_CHECKING:
@@ -44,10 +44,11 @@ class FrozenResidual:
     Parameters
     ----------
     residual : callable
-        ``residual(**parameters)``: residual values at the points, shape (N,) or (N, 1); for
+        ``residual(**parameters)``: residual values at the points, shape (N,) or (N, 1), with an
+        unknown function as a `Function` that can be called; for
         several equations a tuple or list of such arrays, which are joined in order. It may
         return NumPy, JAX or PyTorch arrays.
-    parameters : mapping of str to Parameter
+    parameters : mapping of str to Parameter or UnknownFunction
     points : array, shape (N, k) or (N,)
         Where the residual is evaluated. For several equations on points of their own, a
         sequence with one array for each.
@@ -112,7 +113,7 @@ class FrozenResidual:
                     'narrow them, or pass coordinate="log" for a positive parameter',
                 )
         object.__setattr__(self, "points", _checked_points(self.points))
-        check_callable("residual", self.residual, self.parameters)
+        check_callable("residual", self.residual, self.known.argument_names)
         for name in ("jacobian", "residual_at"):
             given = getattr(self, name)
             if given is not None and not callable(given):
@@ -186,8 +187,21 @@ class FrozenResidual:
         return names, np.repeat(np.arange(len(lengths)), lengths)
 
     def raw(self, values: Mapping[str, Any]) -> Any:
-        """Call the residual as it is; what it raises becomes an `InputError` with that cause."""
-        return called("residual", self.residual, values)
+        """Call the residual as it is; what it raises becomes an `InputError` with that cause.
+
+        `values` are by parameter name; the residual gets unknown functions as `Function`.
+        """
+        known = self.known
+        arguments = known.arguments(values)
+        output = called("residual", self.residual, arguments)
+        known.check_reached("residual", arguments)
+        return output
+
+    @property
+    def known(self) -> Parameters:
+        """The parameters, which were checked when the residual was made."""
+        assert isinstance(self.parameters, Parameters)  # `__post_init__` made it so
+        return self.parameters
 
     def at(self, coordinates: FloatArray) -> FloatArray:
         """Residual values, float64, at coordinates of shape (d,)."""
@@ -200,7 +214,7 @@ class FrozenResidual:
         Coordinates inside the bounds give values inside them, and a bound gives itself:
         ``exp(log(p))`` is p only to rounding.
         """
-        found = Parameters(self.parameters).named(Parameters(self.parameters).physical(coordinates))
+        found = self.known.named(self.known.physical(coordinates))
         for (name, p), q in zip(self.parameters.items(), coordinates, strict=True):
             low, high = p.coordinate_bounds
             if q in (low, high):
@@ -216,7 +230,7 @@ class FrozenResidual:
     @property
     def coordinate_bounds(self) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds of the coordinates, each of shape (d,)."""
-        return Parameters(self.parameters).coordinate_bounds
+        return self.known.coordinate_bounds
 
     def checked(self, output: Any, values: Mapping[str, float]) -> FloatArray:
         """Return the residual's output as a vector of floats, or say what is wrong with it."""
@@ -376,7 +390,7 @@ def check_magnitude(largest: float, what: str, *, tiny: bool = True) -> None:
 
 def as_frozen(
     residual: Callable[..., Any] | FrozenResidual,
-    parameters: Mapping[str, Parameter] | None,
+    parameters: Unknowns | None,
     points: Any,
 ) -> FrozenResidual:
     """Return the first argument of an axis-2 function as a frozen residual."""
@@ -395,7 +409,7 @@ def as_frozen(
             f"no {missing}",
             f"pass {missing}=..., or a twoaxis.FrozenResidual that carries them",
         )
-    return FrozenResidual(residual, parameters, points)
+    return FrozenResidual(residual, Parameters(parameters), points)
 
 
 def _checked_points(points: Any) -> Any:

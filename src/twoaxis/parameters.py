@@ -16,6 +16,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.errors import InputError
+from twoaxis.unknown_function import (
+    BASES,
+    Basis,
+    Function,
+    FunctionGroup,
+    FunctionNode,
+    UnknownFunction,
+    check_reached,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -50,6 +59,8 @@ class Parameter:
         Unit of the values, for labels, such as ``"m^2/s"``.
     label : str
         Label for figures instead of the name, such as ``r"$\nu$"``.
+    node : FunctionNode, optional
+        Set where the parameter is one node value of a `twoaxis.UnknownFunction`.
 
     Examples
     --------
@@ -69,6 +80,7 @@ class Parameter:
     nuisance: bool = False
     unit: str = ""
     label: str = ""
+    node: FunctionNode | None = None
 
     def __post_init__(self) -> None:
         if self.coordinate not in ("log", "linear"):
@@ -185,15 +197,26 @@ class Center:
     values: dict[str, float]
 
 
+# What functions of the library take as parameters.
+Unknowns = (
+    Mapping[str, Parameter]
+    | Mapping[str, UnknownFunction]
+    | Mapping[str, Parameter | UnknownFunction]
+)
+
+
 class Parameters(Mapping[str, Parameter]):
     """The parameters of a problem, in order: an immutable mapping from names to `Parameter`.
 
     Every function that takes a dict of parameters turns it into this once. Arrays of
     coordinates or physical values have the parameters along their last axis, of length d.
 
+    An unknown function becomes one parameter for each of its nodes; `functions` says which belong
+    together, and `arguments` puts them together again for the user's own functions.
+
     Parameters
     ----------
-    parameters : mapping of str to Parameter
+    parameters : mapping of str to Parameter or UnknownFunction
 
     Examples
     --------
@@ -204,27 +227,34 @@ class Parameters(Mapping[str, Parameter]):
     'truth'
     """
 
-    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+    def __init__(self, parameters: Unknowns) -> None:
         if not isinstance(parameters, Mapping) or not parameters:
             raise InputError(
                 "a mapping from parameter names to twoaxis.Parameter",
                 f"{type(parameters).__name__} {parameters!r}",
                 'write parameters={"nu": twoaxis.Parameter(truth=0.01, bounds=(0.002, 0.05))}',
             )
+        by_name: dict[str, Parameter] = {}
         for name, parameter in parameters.items():
+            if isinstance(name, str) and isinstance(parameter, UnknownFunction):
+                members = parameter.members(name)
+                by_name |= {member: Parameter(**fields) for member, fields in members.items()}
+                continue
             if not isinstance(name, str) or not isinstance(parameter, Parameter):
                 raise InputError(
                     "names that are strings and values that are twoaxis.Parameter",
                     f"{name!r}: {parameter!r}",
                     "wrap the bounds and the truth in twoaxis.Parameter(...)",
                 )
-        if all(p.nuisance for p in parameters.values()):
+            by_name[name] = parameter
+        if all(p.nuisance for p in by_name.values()):
             raise InputError(
                 "at least one parameter of interest",
                 f"nuisance=True for {', '.join(parameters)}",
                 "leave nuisance out for what you want to know",
             )
-        self._by_name = dict(parameters)
+        self._by_name = by_name
+        self._functions = _grouped(by_name)
 
     def __getitem__(self, name: str) -> Parameter:
         return self._by_name[name]
@@ -247,6 +277,58 @@ class Parameters(Mapping[str, Parameter]):
     def of_interest(self) -> list[str]:
         """Names of the parameters that are not nuisance parameters, in order."""
         return [name for name, p in self.items() if not p.nuisance]
+
+    # ------------------------------------------------------------- unknown functions
+
+    @property
+    def functions(self) -> dict[str, FunctionGroup]:
+        """The unknown functions by name, each with the parameters that are its node values."""
+        return dict(self._functions)
+
+    @property
+    def scalars(self) -> list[str]:
+        """Names of the parameters that are numbers, not node values of a function."""
+        return [name for name, p in self.items() if p.node is None]
+
+    @property
+    def argument_names(self) -> list[str]:
+        """Keywords with which a forward model or a residual is called, in order."""
+        own = [name if p.node is None else p.node.function for name, p in self.items()]
+        return list(dict.fromkeys(own))
+
+    def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values by parameter name as the keywords of a forward model or a residual.
+
+        The node values of an unknown function become one `Function`.
+        """
+        if not self._functions:
+            return dict(values)
+        found = {name: values[name] for name in self.argument_names if name in values}
+        for name, group in self._functions.items():
+            found[name] = Function(group.basis, [values[member] for member in group.members])
+        return {name: found[name] for name in self.argument_names}
+
+    def by_member(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return keyword values by parameter name: the inverse of `arguments`.
+
+        An unknown function may be given as a `Function`, a callable, an array with a value for
+        each node, or one number; values that are by parameter name already stay.
+        """
+        found: dict[str, Any] = {}
+        for name, value in arguments.items():
+            if name in self._functions:
+                group = self._functions[name]
+                found |= zip(group.members, group.at_nodes("values", value), strict=True)
+            else:
+                found[name] = value
+        return found
+
+    def check_reached(self, what: str, arguments: Mapping[str, Any]) -> None:
+        """Refuse nodes that a function of the user, just called with `arguments`, did not use."""
+        for name, group in self._functions.items():
+            check_reached(what, group, arguments[name])
+
+    # ------------------------------------------------------------- values and coordinates
 
     def coordinates(self, values: Mapping[str, Any]) -> FloatArray:
         """Return coordinates of physical values given by name, shape (..., d)."""
@@ -341,13 +423,14 @@ class Parameters(Mapping[str, Parameter]):
                 f"at={at!r}",
                 "choose one of the three",
             )
-        if set(at) != set(self):
+        given = self.by_member(at)
+        if set(given) != set(self):
             raise InputError(
-                f"at to name the parameters {sorted(self)}",
+                f"at to name the parameters {sorted(self.argument_names)}",
                 f"the names {sorted(at)}",
                 "give one value for each parameter",
             )
-        values = {name: p._checked_value("at", at[name]) for name, p in self.items()}
+        values = {name: p._checked_value("at", given[name]) for name, p in self.items()}
         return Center(kind="point", values=values)
 
     def replace(self, **fields: Mapping[str, Any] | None) -> Parameters:
@@ -357,8 +440,9 @@ class Parameters(Mapping[str, Parameter]):
         remove it from every parameter: ``parameters.replace(truth=None)``.
         """
         changed = {}
+        by_name = {f: None if v is None else self.by_member(v) for f, v in fields.items()}
         for name, parameter in self.items():
-            new: dict[str, Any] = {f: None if v is None else v[name] for f, v in fields.items()}
+            new: dict[str, Any] = {f: None if v is None else v[name] for f, v in by_name.items()}
             changed[name] = replace(parameter, **new)
         return Parameters(changed)
 
@@ -377,6 +461,11 @@ class Parameters(Mapping[str, Parameter]):
             columns[field] = [math.nan if value is None else value for value in values]
         for field in ("nuisance", "unit", "label"):
             columns[field] = [getattr(p, field) for p in self.values()]
+        nodes = [p.node for p in self.values()]
+        columns["function"] = ["" if n is None else n.function for n in nodes]
+        columns["function_node"] = [math.nan if n is None else n.at for n in nodes]
+        columns["function_basis"] = ["" if n is None else n.basis for n in nodes]
+        columns["function_argument"] = ["" if n is None else n.argument for n in nodes]
         return columns
 
     @classmethod
@@ -403,9 +492,45 @@ class Parameters(Mapping[str, Parameter]):
                 nuisance=bool(data["nuisance"].values[row]),
                 unit=str(data["unit"].values[row]),
                 label=str(data["label"].values[row]),
+                node=_node_from(data, row),
                 **{f: optional(f, row) for f in ("scale", "truth", "delivered", "start")},
             )
         return cls(found)
+
+
+def _node_from(data: xr.Dataset, row: int) -> FunctionNode | None:
+    """Return where a parameter of a labelled dataset belongs; None for a number."""
+    function = str(data["function"].values[row])
+    if not function:
+        return None
+    basis: Any = str(data["function_basis"].values[row])
+    at = float(data["function_node"].values[row])
+    return FunctionNode(function, at, basis, str(data["function_argument"].values[row]))
+
+
+def _grouped(parameters: Mapping[str, Parameter]) -> dict[str, FunctionGroup]:
+    """Return the functions whose node values are among the parameters, by name."""
+    columns: dict[str, list[int]] = {}
+    nodes = [p.node for p in parameters.values()]
+    for column, node in enumerate(nodes):
+        if node is not None:
+            columns.setdefault(node.function, []).append(column)
+    names, found = list(parameters), {}
+    for name, own in columns.items():
+        places = [node for node in (nodes[column] for column in own) if node is not None]
+        at = np.array([node.at for node in places])
+        kinds = {(node.basis, node.argument) for node in places}
+        together = len(own) > 1 and np.isfinite(at).all() and (np.diff(at) > 0).all()
+        if name in parameters or len(kinds) > 1 or not together or places[0].basis not in BASES:
+            raise InputError(
+                f"node values of the unknown function {name} in ascending order, on one basis",
+                f"nodes {at.tolist()}" + (" and a parameter of that name" * (name in parameters)),
+                "declare it once, as twoaxis.UnknownFunction(nodes=..., bounds=...)",
+            )
+        basis = Basis(tuple(at.tolist()), places[0].basis)
+        members = tuple(names[column] for column in own)
+        found[name] = FunctionGroup(name, members, np.array(own), basis, places[0].argument)
+    return found
 
 
 def _is_number(value: Any) -> bool:

@@ -68,6 +68,10 @@ PARAMETER_LAYOUT: Layout = {
     "nuisance": Variable(("parameter",), "bool", "whether it is a nuisance parameter"),
     "unit": Variable(("parameter",), "text", "unit of the values; empty: not declared"),
     "label": Variable(("parameter",), "text", "label in figures; empty: the name"),
+    "function": Variable(("parameter",), "text", "unknown function that it is a node value of"),
+    "function_node": Variable(("parameter",), "float", "place of the node; NaN: no function"),
+    "function_basis": Variable(("parameter",), "text", 'basis: "hat" or "spline"'),
+    "function_argument": Variable(("parameter",), "text", "variable that the function depends on"),
 }
 CENTER_LAYOUT: Layout = {
     "center": Variable(("parameter",), "float", "value that the result refers to", finite=True),

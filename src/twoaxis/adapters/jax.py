@@ -28,14 +28,14 @@ from twoaxis.adapters.unknowns import jax_jacobian
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import check_callable
 from twoaxis.frozen import FrozenResidual
-from twoaxis.parameters import Parameter, Parameters
+from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.views import View
 
 
 def from_jax(
     model: Any,
     residual: Callable[..., Any],
-    parameters: Mapping[str, Parameter],
+    parameters: Unknowns,
     view: View | None = None,
     *,
     points: Any,
@@ -54,7 +54,7 @@ def from_jax(
     residual : callable
         ``residual(model, points, **parameters)``, JAX in, JAX out: values of shape (N,) or
         (N, 1), or a tuple or mapping of such for several equations.
-    parameters : mapping of str to Parameter
+    parameters : mapping of str to Parameter or UnknownFunction
         With the values that training `delivered`.
     view : View, optional
         The metric of the residual loss; the plain mean of squares by default.
@@ -92,18 +92,19 @@ def from_jax(
     jax = foreign("jax", "train", "twoaxis.from_jax")
     known = Parameters(parameters)
     check_precision(precision)
-    check_callable("residual", residual, known, ("model", "points"))
+    check_callable("residual", residual, known.argument_names, ("model", "points"))
     where = as_points(points)
     frozen_model = _in_inference_mode(model)
     weights = _weight_precision(jax, model)
     used = "float64" if precision == "float64" else weights or _precision_of_points(points)
 
     def traced(at: Any, *values: Any) -> tuple[Any, ...]:
-        return equations_of(residual(frozen_model(), at, **dict(zip(known, values, strict=True))))
+        given = known.arguments(dict(zip(known, values, strict=True)))
+        return equations_of(residual(frozen_model(), at, **given))
 
     def inputs(at: Any, values: Mapping[str, Any]) -> list[Any]:
-        number = jax.numpy.asarray
-        return [number(as_numpy(at), used), *(number(float(values[n]), used) for n in known)]
+        number, given = jax.numpy.asarray, known.by_member(values)
+        return [number(as_numpy(at), used), *(number(float(given[n]), used) for n in known)]
 
     def evaluate(at: Any, values: Mapping[str, Any]) -> Any:
         with jax.enable_x64(used == "float64"), same_random_numbers():

@@ -26,7 +26,7 @@ from twoaxis.adapters.training_view import training_view
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError, check_callable
 from twoaxis.frozen import FrozenResidual
-from twoaxis.parameters import Parameter, Parameters
+from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.result import Message
 from twoaxis.views import View
 
@@ -34,7 +34,7 @@ from twoaxis.views import View
 def from_torch(
     model: Any,
     residual: Callable[..., Any],
-    parameters: Mapping[str, Parameter],
+    parameters: Unknowns,
     view: View | None = None,
     *,
     points: Any,
@@ -52,7 +52,7 @@ def from_torch(
         ``residual(model, points, **parameters)``: PyTorch in, PyTorch out. Points come as a
         tensor (N, k) that requires its gradient, parameters as tensors without dimension.
         Values of shape (N,) or (N, 1), or a tuple or mapping of such for several equations.
-    parameters : mapping of str to Parameter
+    parameters : mapping of str to Parameter or UnknownFunction
         With the values that training `delivered`.
     view : View, optional
         The metric of the residual loss; the plain mean of squares by default.
@@ -101,7 +101,7 @@ def from_torch(
             type(model).__name__,
             "pass the module itself, with its weights loaded",
         )
-    check_callable("residual", residual, known, ("model", "points"))
+    check_callable("residual", residual, known.argument_names, ("model", "points"))
     tensors = _tensors(torch, model)
     used = torch.float64 if precision == "float64" else _own_precision(torch, tensors, points)
     own = tensors[0].dtype if tensors else used
@@ -109,10 +109,11 @@ def from_torch(
     frozen_model, notes = _frozen_copy(torch, model, own, used)
 
     def evaluate(at: Any, values: Mapping[str, Any]) -> Any:
-        numbers = {n: _as_tensor(torch, v, used, where.device) for n, v in values.items()}
+        given = known.by_member(values)
+        numbers = {n: _as_tensor(torch, v, used, where.device) for n, v in given.items()}
         inputs = at.detach().clone().requires_grad_(True)
         with _undisturbed(torch, frozen_model), torch.enable_grad():
-            return alone(equations_of(residual(frozen_model, inputs, **numbers)))
+            return alone(equations_of(residual(frozen_model, inputs, **known.arguments(numbers))))
 
     center = typical_values(known)
     with explained(

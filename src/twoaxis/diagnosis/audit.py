@@ -25,7 +25,7 @@ from twoaxis.geometry.scan import scan_from
 from twoaxis.geometry.score import score_from
 from twoaxis.geometry.spectrum import spectrum_from
 from twoaxis.io import labelled
-from twoaxis.parameters import Parameter, Parameters
+from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.resolution import Resolution
 from twoaxis.result import Message, Result
 from twoaxis.views.view import BoundDiagonal
@@ -54,7 +54,7 @@ class Auditable(Protocol):
 
 def audit(
     residual: Residual | Auditable,
-    parameters: Mapping[str, Parameter] | None = None,
+    parameters: Unknowns | None = None,
     view: View | BoundView | None = None,
     *,
     points: Points = None,

@@ -31,7 +31,7 @@ from scipy.fft import dct
 
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
-from twoaxis.parameters import Parameter
+from twoaxis.parameters import Parameter, Parameters
 
 FloatArray = NDArray[np.float64]
 
@@ -228,17 +228,17 @@ Form = AffineForm | SampledForm
 
 
 def as_functions(
-    form: Form, parameters: Mapping[str, Parameter], sizes: list[int]
+    form: Form, parameters: Parameters, sizes: list[int]
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return ``residual(**values)`` and ``jacobian(**values)``, equations in a tuple."""
     ends = np.cumsum(sizes)[:-1]
 
     def residual(**values: Any) -> Any:
-        found = form.residual(parameters, values)
+        found = form.residual(parameters, parameters.by_member(values))
         return tuple(np.split(found, ends)) if len(ends) else found
 
     def jacobian(**values: Any) -> FloatArray:
-        return form.jacobian(parameters, values)
+        return form.jacobian(parameters, parameters.by_member(values))
 
     return residual, jacobian
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.errors import InputError, check_callable
-from twoaxis.parameters import Parameter, Parameters
+from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.progress import Advance
 
 FloatArray = NDArray[np.float64]
@@ -50,7 +50,7 @@ class ForwardModel:
     ----------
     forward : callable
         ``forward(**parameters)``, physical values in, predictions of any fixed shape out.
-    parameters : mapping of str to Parameter
+    parameters : mapping of str to Parameter or UnknownFunction
     center : mapping of str to float
         Where the model is first called. It must work there.
     vectorized : bool
@@ -63,7 +63,7 @@ class ForwardModel:
     def __init__(
         self,
         forward: Callable[..., Any],
-        parameters: Mapping[str, Parameter],
+        parameters: Unknowns,
         center: Mapping[str, float],
         *,
         vectorized: bool = False,
@@ -73,7 +73,7 @@ class ForwardModel:
         self.vectorized = vectorized
         self.name = name
         self._forward = forward
-        check_callable(self.name, self._forward, center)
+        check_callable(self.name, self._forward, self.parameters.argument_names)
         self.shape, self.center_values = self._first_call(center)
         self.entries: IndexArray = np.arange(self.size)
 
@@ -148,10 +148,15 @@ class ForwardModel:
             return f"{self.name} raised {type(error).__name__}: {error}"
         return self._flat(output, physical)[:, self.entries]
 
-    def _call(self, physical: Mapping[str, Any]) -> Any:
-        if self.vectorized:
-            return self._forward(**physical)
-        return [self._forward(**{name: float(v[0]) for name, v in physical.items()})]
+    def _call(self, physical: Mapping[str, Any], check: bool = False) -> Any:
+        known = self.parameters
+        if not self.vectorized:
+            physical = {name: float(v[0]) for name, v in physical.items()}
+        arguments = known.arguments(physical)
+        output = self._forward(**arguments)
+        if check:
+            known.check_reached(self.name, arguments)
+        return output if self.vectorized else [output]
 
     def _flat(self, output: Any, physical: Mapping[str, FloatArray]) -> FloatArray:
         """Return output as floats of shape (batch, size), after checking its kind and shape."""
@@ -173,7 +178,9 @@ class ForwardModel:
         physical = {name: np.array([center[name]]) for name in self.parameters}
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                output = self._call(physical)
+                output = self._call(physical, check=True)
+        except InputError:
+            raise
         except Exception as error:
             call = ", ".join(f"{name}={center[name]:g}" for name in self.parameters)
             raise InputError(

@@ -364,7 +364,7 @@ def _exact_jacobian(
 def _given_jacobian(
     given: Callable[..., Any], values: dict[str, float], frozen: FrozenResidual, size: int
 ) -> FloatArray:
-    array = np.asarray(called("jacobian", given, values))
+    array = np.asarray(called("jacobian", given, frozen.known.arguments(values)))
     if array.dtype.kind not in "iuf":
         raise InputError(
             "a jacobian of real numbers",

@@ -15,13 +15,13 @@ from twoaxis.geometry.score import score
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from twoaxis.parameters import Parameter
+    from twoaxis.parameters import Unknowns
     from twoaxis.views import BoundView, View
 
 
 def step_robustness(
     residual: Residual,
-    parameters: Mapping[str, Parameter] | None = None,
+    parameters: Unknowns | None = None,
     view: View | BoundView | None = None,
     *,
     points: Points = None,

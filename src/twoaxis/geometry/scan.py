@@ -32,7 +32,7 @@ from twoaxis.geometry.derivatives import Linearization
 from twoaxis.geometry.minima import ON_BOUND, Found, Profile, find_minima
 from twoaxis.geometry.score import center_words, check_metric_size, score_terms
 from twoaxis.io import Layout, Variable
-from twoaxis.parameters import Center, Parameter, Parameters
+from twoaxis.parameters import Center, Parameters, Unknowns
 from twoaxis.result import CENTER_LAYOUT, PARAMETER_LAYOUT, CenteredResult, require
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ def _status(parameters: Parameters, values: FloatArray) -> str:
 
 def frozen_scan(
     residual: Residual,
-    parameters: Mapping[str, Parameter] | None = None,
+    parameters: Unknowns | None = None,
     view: View | BoundView | None = None,
     *,
     points: Points = None,

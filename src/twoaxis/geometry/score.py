@@ -37,7 +37,7 @@ from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_view
 from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
 from twoaxis.io import Layout, Variable
-from twoaxis.parameters import Center, Parameter, Parameters
+from twoaxis.parameters import Center, Parameters, Unknowns
 from twoaxis.result import CENTER_LAYOUT, PARAMETER_LAYOUT, CenteredResult, Message, require
 
 if TYPE_CHECKING:
@@ -493,7 +493,7 @@ def center_words(center: Center) -> str:
 
 def score(
     residual: Residual,
-    parameters: Mapping[str, Parameter] | None = None,
+    parameters: Unknowns | None = None,
     view: View | BoundView | None = None,
     *,
     points: Points = None,
@@ -510,7 +510,7 @@ def score(
     residual : callable or FrozenResidual
         ``residual(**parameters)`` at the points. A frozen residual carries its parameters,
         points and training view.
-    parameters : mapping of str to Parameter
+    parameters : mapping of str to Parameter or UnknownFunction
     view : View or BoundView
         The residual metric; by default the one that the frozen residual was trained under. A
         view bound to the same points may be shared between calls.

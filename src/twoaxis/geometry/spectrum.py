@@ -30,7 +30,7 @@ from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linear
 from twoaxis.geometry.regions import cell_regions
 from twoaxis.geometry.score import check_metric_size
 from twoaxis.io import Layout, Variable
-from twoaxis.parameters import Center, Parameter, Parameters
+from twoaxis.parameters import Center, Parameters, Unknowns
 from twoaxis.result import CENTER_LAYOUT, PARAMETER_LAYOUT, CenteredResult, require
 from twoaxis.views.view import BoundDiagonal
 
@@ -319,7 +319,7 @@ def _cancellation(signed: FloatArray) -> float:
 
 def spectrum(
     residual: Residual,
-    parameters: Mapping[str, Parameter] | None = None,
+    parameters: Unknowns | None = None,
     view: View | BoundView | None = None,
     *,
     points: Points = None,

@@ -39,7 +39,7 @@ from twoaxis.geometry.regions import Regions, regions_of
 from twoaxis.geometry.score import NULL_SHARE, score_from
 from twoaxis.geometry.spectrum import spectrum_from
 from twoaxis.io import Layout, Variable
-from twoaxis.parameters import Parameter, Parameters
+from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.progress import progress_bar
 from twoaxis.result import (
     CENTER_LAYOUT,
@@ -420,7 +420,7 @@ def displacements(
 
 def evidence_map(
     residual: Residual,
-    parameters: Mapping[str, Parameter] | None = None,
+    parameters: Unknowns | None = None,
     view: View | BoundView | None = None,
     *,
     points: Points = None,

@@ -20,7 +20,7 @@ from twoaxis.arrays import is_integer
 from twoaxis.errors import AccuracyWarning, InputError, MisfitWarning
 from twoaxis.forward.bank import build_bank
 from twoaxis.observations import RECOVERABILITY_SEED, noise_seed, standard_noise
-from twoaxis.parameters import Parameter
+from twoaxis.parameters import Unknowns
 from twoaxis.problems import EvolutionProblem, Problem, SteadyProblem, get_problem
 from twoaxis.progress import progress_bar
 from twoaxis.resolution.bank_fit import (
@@ -57,7 +57,7 @@ DRAWS_LIMIT = 2.0
 
 def resolve(
     forward: Callable[..., Any] | str | Problem,
-    parameters: Mapping[str, Parameter] | None = None,
+    parameters: Unknowns | None = None,
     noise: ArrayLike | None = None,
     layouts: Mapping[Any, ArrayLike] | Sequence[Any] | None = None,
     *,
@@ -83,7 +83,7 @@ def resolve(
         ``forward(**parameters)``: noise-free predictions, any simulator, any fixed shape. Or a
         built-in problem, such as ``"burgers"``, which brings its declared solver, parameters,
         layouts and noise; what is passed replaces them.
-    parameters : mapping of str to Parameter
+    parameters : mapping of str to Parameter or UnknownFunction
         The unknowns by name; `forward` is called with these names.
     noise : float or array, optional
         A standard deviation, one for each entry that `forward` returns, or a covariance over

@@ -18,7 +18,7 @@ from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel, get_solver
 from twoaxis.observations import layout as layout_sites
 from twoaxis.observations import noise_scale
-from twoaxis.parameters import Center, Parameter, Parameters
+from twoaxis.parameters import Center, Parameters, Unknowns
 from twoaxis.problems import Problem
 from twoaxis.resolution.layouts import (
     Noise,
@@ -107,7 +107,7 @@ class Setup:
 
 def prepare(
     forward: Callable[..., Any],
-    parameters: Mapping[str, Parameter],
+    parameters: Unknowns,
     noise: ArrayLike | None,
     layouts: Mapping[Any, ArrayLike] | Sequence[ArrayLike] | None,
     *,
@@ -158,7 +158,7 @@ def prepare(
 
 def problem_arguments(
     problem: Problem,
-    parameters: Mapping[str, Parameter] | None,
+    parameters: Unknowns | None,
     noise: ArrayLike | None,
     layouts: Mapping[Any, ArrayLike] | Sequence[Any] | None,
     points: ArrayLike | None,

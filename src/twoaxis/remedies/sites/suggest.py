@@ -25,7 +25,7 @@ from twoaxis.arrays import is_integer
 from twoaxis.errors import AccuracyWarning, InputError
 from twoaxis.forward import ForwardModel, get_solver
 from twoaxis.observations import layout, noise_scale
-from twoaxis.parameters import Parameter, Parameters
+from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.problems import Problem, get_problem
 from twoaxis.progress import progress_bar
 from twoaxis.remedies.simulator import check_count
@@ -64,7 +64,7 @@ LARGEST = 1e145
 
 def suggest_sites(
     forward: Callable[..., Any] | str | Problem,
-    parameters: Mapping[str, Parameter] | int | None = None,
+    parameters: Unknowns | int | None = None,
     noise: ArrayLike | None = None,
     count: int | None = None,
     *,
@@ -87,7 +87,7 @@ def suggest_sites(
         Entries that are not finite cannot be observed. Or a built-in problem: then candidates are
         the grid of its solver, and parameters, noise and coordinates are its own, so that
         ``suggest_sites("burgers", 20)`` is enough.
-    parameters : mapping of str to Parameter
+    parameters : mapping of str to Parameter or UnknownFunction
         The unknowns by name; `forward` is called with these names.
     noise : float or array
         A standard deviation, or one for each entry that `forward` returns.

@@ -1,0 +1,311 @@
+"""Unknown functions: the basis, what the user's functions receive, and every refusal."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.interpolate import CubicSpline
+
+import twoaxis as ta
+from twoaxis.io import labelled
+from twoaxis.parameters import Parameters
+from twoaxis.result import PARAMETER_LAYOUT
+from twoaxis.unknown_function import Basis, Function
+
+NODES = np.array([0.0, 0.1, 0.35, 0.6, 1.0])
+VALUES = np.array([1.0, 2.0, 0.5, 1.5, 3.0])
+X = np.linspace(0, 1, 57)
+
+
+def unknown(**changed):
+    given = {"nodes": NODES, "bounds": (0.1, 10.0), "truth": VALUES}
+    return ta.UnknownFunction(**{**given, **changed})
+
+
+def function(basis="hat", values=VALUES):
+    return Function(Basis(tuple(NODES), basis), list(values))
+
+
+# ---------------------------------------------------------------- the basis
+
+
+def test_hats_are_linear_interpolation():
+    assert_allclose(function()(X), np.interp(X, NODES, VALUES), rtol=0, atol=1e-14)
+
+
+def test_splines_are_natural_cubic_splines():
+    expected = CubicSpline(NODES, VALUES, bc_type="natural")
+    assert_allclose(function("spline")(X), expected(X), rtol=0, atol=1e-13)
+    assert_allclose(function("spline").derivative(X), expected(X, 1), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("basis", ["hat", "spline"])
+def test_a_linear_function_and_its_slope_are_exact(basis):
+    line = function(basis, 2 + 3 * NODES)
+    assert_allclose(line(X), 2 + 3 * X, rtol=1e-13)
+    assert_allclose(line.derivative(X), np.full(len(X), 3.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("basis", ["hat", "spline"])
+def test_the_matrix_of_the_basis_is_one_at_its_nodes_and_sums_to_one(basis):
+    matrix = Basis(tuple(NODES), basis).matrix(X)
+    assert_allclose(Basis(tuple(NODES), basis).matrix(NODES), np.eye(5), atol=1e-14)
+    assert_allclose(matrix.sum(axis=1), 1.0, rtol=1e-13)
+    assert_allclose(matrix @ VALUES, function(basis)(X), atol=1e-13)
+
+
+def test_places_of_any_shape_and_batches_of_functions():
+    assert function()(0.35) == 0.5
+    assert function()(X[:, None]).shape == (57, 1)
+    batch = function(values=[np.array([v, 2 * v]) for v in VALUES])
+    assert batch.values.shape == (2, 5)
+    assert_allclose(batch(X), np.outer([1, 2], function()(X)), rtol=1e-14)
+
+
+@pytest.mark.parametrize("basis", ["hat", "spline"])
+def test_pytorch_differentiates_by_values_and_by_places(basis):
+    torch = pytest.importorskip("torch")
+    values = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in VALUES]
+    x = torch.tensor(X[1:-1:5], dtype=torch.float64, requires_grad=True)
+    found = function(basis, values)(x)
+    assert_allclose(found.detach(), function(basis)(X[1:-1:5]), atol=1e-13)
+    by_x, *by_values = torch.autograd.grad(found.sum(), [x, *values])
+    assert_allclose(by_x, function(basis).derivative(X[1:-1:5]), atol=1e-12)
+    assert_allclose(
+        torch.stack(by_values), Basis(tuple(NODES), basis).matrix(X[1:-1:5]).sum(0), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("basis", ["hat", "spline"])
+def test_jax_differentiates_by_values_and_by_places(basis):
+    jax = pytest.importorskip("jax")
+    with jax.enable_x64(True):
+        x = jax.numpy.asarray(X[1:-1:5])
+        by_values = jax.jacfwd(lambda v: function(basis, list(v))(x))(jax.numpy.asarray(VALUES))
+        by_x = jax.jit(jax.vmap(jax.grad(function(basis))))(x)
+        outside = jax.jit(function(basis))(jax.numpy.asarray([-0.1, 0.5, 1.1]))
+    assert_allclose(by_values, Basis(tuple(NODES), basis).matrix(x), atol=1e-13)
+    assert_allclose(by_x, function(basis).derivative(X[1:-1:5]), atol=1e-12)
+    assert np.isnan(outside).tolist() == [True, False, True]  # it cannot be refused while traced
+
+
+# ---------------------------------------------------------------- one mapping
+
+
+def test_a_function_becomes_one_parameter_for_each_node_and_comes_back_whole():
+    rate = ta.Parameter(bounds=(0.1, 10.0), truth=1.0)
+    known = Parameters({"rate": rate, "k": unknown(delivered=lambda x: 1 + x, unit="m")})
+    assert known.names == ["rate", "k[0]", "k[0.1]", "k[0.35]", "k[0.6]", "k[1]"]
+    assert known.argument_names == ["rate", "k"]
+    assert known.scalars == ["rate"]
+    group = known.functions["k"]
+    assert group.columns.tolist() == [1, 2, 3, 4, 5]
+    assert_allclose(group.nodes, NODES)
+    assert [known[name].truth for name in group.members] == VALUES.tolist()
+    assert_allclose([known[name].delivered for name in group.members], 1 + NODES)
+    given = known.arguments(known.truth)
+    assert list(given) == ["rate", "k"]
+    assert given["rate"] == 1.0
+    assert_allclose(given["k"](X), np.interp(X, NODES, VALUES), atol=1e-14)
+    assert known.by_member(given) == known.truth
+    assert known.by_member({"rate": 1.0, "k": VALUES}) == known.truth
+    # What was expanded once stays as it is.
+    assert Parameters(dict(known)).functions.keys() == {"k"}
+
+
+def test_a_dataset_remembers_what_belongs_together():
+    known = Parameters({"k": unknown(basis="spline", argument="u"), "h": unknown(nuisance=True)})
+    data = labelled(PARAMETER_LAYOUT, known.variables(), {})
+    loaded = Parameters.from_dataset(data)
+    assert dict(loaded) == dict(known)
+    assert loaded.functions["k"].basis == Basis(tuple(NODES), "spline")
+    assert loaded.functions["k"].argument == "u"
+    assert loaded.of_interest == list(known.functions["k"].members)
+    data["function_node"].values[1] = 0.5
+    with pytest.raises(ta.InputError, match="ascending order, on one basis"):
+        Parameters.from_dataset(data)
+
+
+def test_a_center_may_name_the_function():
+    known = Parameters({"k": unknown()})
+    center = known.center({"k": lambda x: 1 + x})
+    assert_allclose(list(center.values.values()), 1 + NODES)
+    with pytest.raises(ta.InputError, match="one for each node"):
+        known.center({"k": [1.0, 2.0]})
+
+
+def test_even_nodes_over_a_domain():
+    known = Parameters({"k": unknown(nodes=5, domain=(-1, 1))})
+    assert_allclose(known.functions["k"].nodes, [-1, -0.5, 0, 0.5, 1])
+
+
+def test_nodes_that_look_alike_keep_names_of_their_own():
+    near = unknown(nodes=[0.1, 0.1 + 1e-9, 1.0], truth=1.0)
+    assert len(set(Parameters({"k": near}))) == 3
+
+
+# ---------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"nodes": [0.0, 0.5, 0.5, 0.7, 1.0]}, "ascending order, each once, got 0.5 after 0.5"),
+        ({"nodes": [0.0, 0.5, 0.4, 0.7, 1.0]}, "ascending order, each once, got 0.4 after 0.5"),
+        ({"nodes": [0.0]}, "at least 2 finite places"),
+        ({"nodes": [0.0, np.nan]}, "at least 2 finite places"),
+        ({"nodes": "five"}, "at least 2 finite places"),
+        ({"nodes": 5}, "a domain for a number of nodes"),
+        ({"nodes": 1, "domain": (0, 1)}, "at least 2 nodes"),
+        ({"nodes": 5, "domain": (1, 0)}, "the lower first"),
+        ({"domain": (0, 0.5)}, r"nodes inside the domain \[0, 0.5\], got 2 outside, .* at 0.6"),
+        ({"truth": VALUES[:4]}, r"truth as 5 finite values, .* got the shape \(4,\)"),
+        ({"delivered": lambda x: x[:-1]}, "delivered as 5 finite values"),
+        ({"delivered": np.full(5, np.nan)}, "not all finite"),
+        ({"delivered": "k"}, "delivered as 5 finite values"),
+        ({"truth": 20.0}, "truth inside the bounds .* at every node, got 20 at x = 0"),
+        ({"basis": "cubic"}, 'basis "hat" or "spline"'),
+        ({"argument": ""}, "argument as the name of a variable"),
+    ],
+)
+def test_what_is_refused(changed, message):
+    with pytest.raises(ta.InputError, match=message):
+        unknown(**changed)
+
+
+@pytest.mark.parametrize("changed", [{"bounds": (0.0, 1e6)}, {"bounds": 3}, {"coordinate": "ln"}])
+def test_what_a_parameter_refuses_is_refused(changed):
+    with pytest.raises(ta.InputError):
+        Parameters({"k": unknown(**changed)})
+
+
+def test_a_function_that_the_nodes_do_not_represent_raises_a_warning():
+    with pytest.warns(ta.AccuracyWarning, match="only to .*%.*give more nodes"):
+        unknown(truth=lambda x: 2 + np.sin(20 * x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        unknown(truth=lambda x: 2 + x)
+
+
+def test_places_beyond_the_nodes_are_refused():
+    with pytest.raises(ta.InputError, match=r"between its outer nodes, 0 and 1, got .* 0 to 1.2"):
+        function()(np.array([0.0, 1.2]))
+
+
+INSIDE = np.linspace(0.4, 0.9, 20)
+
+
+@pytest.mark.parametrize(
+    "diagnosed",
+    [
+        lambda call: ta.resolve(call, {"k": unknown()}, noise=0.1, replicas=2),
+        lambda call: ta.score(call, {"k": unknown()}, ta.views.Pointwise(), points=INSIDE),
+    ],
+)
+def test_nodes_that_nothing_depends_on_are_refused(diagnosed):
+    with pytest.raises(ta.InputError, match=r"nodes of k .* 0.4 to 0.9, got 2 outside, .* x = 0;"):
+        diagnosed(lambda k: k(INSIDE))
+
+
+def test_a_function_is_named_where_a_callable_does_not_take_it():
+    with pytest.raises(ta.InputError, match="the keywords rate, k"):
+        ta.FrozenResidual(
+            lambda rate: rate * X,
+            {"rate": ta.Parameter(bounds=(1, 2)), "k": unknown()},
+            X,
+        )
+
+
+# ---------------------------------------------------------------- both axes
+
+
+@pytest.mark.parametrize("basis", ["hat", "spline"])
+def test_score_and_strength_are_those_of_the_dense_matrices(basis):
+    source = np.cos(3 * X)
+    wanted = 1.3 + X
+
+    def residual(k, rate):
+        return k(X) * source - wanted * source + rate * X**2
+
+    rate = ta.Parameter(bounds=(-5.0, 5.0), coordinate="linear", truth=0.5)
+    found = ta.score(
+        residual, {"k": unknown(basis=basis), "rate": rate}, ta.views.Pointwise(), points=X
+    )
+    matrix = Basis(tuple(NODES), basis).matrix(X)
+    jacobian = np.column_stack([source[:, None] * matrix * VALUES, X**2])
+    at_center = source * (matrix @ VALUES - wanted) + 0.5 * X**2
+    assert_allclose(found.H, jacobian.T @ jacobian / len(X), rtol=1e-5, atol=1e-8)
+    assert_allclose(found.B, jacobian.T @ at_center / len(X), rtol=1e-5, atol=1e-8)
+
+
+def test_the_scan_of_an_affine_residual_finds_the_function_itself():
+    found = ta.frozen_scan(
+        lambda k: k(X) - (1.3 + X), {"k": unknown()}, ta.views.Pointwise(), points=X
+    )
+    assert found.affine
+    assert_allclose(list(found.minimum.values()), 1.3 + NODES, rtol=1e-9)
+
+
+def test_adapters_hand_over_tensors_and_traced_arrays():
+    torch = pytest.importorskip("torch")
+    jax = pytest.importorskip("jax")
+    given = {"k": unknown(), "rate": ta.Parameter(bounds=(0.1, 10.0), truth=2.0)}
+    expected = ta.score(
+        lambda k, rate: rate * k(X) * np.sin(X) - np.cos(X), given, ta.views.Pointwise(), points=X
+    )
+    scores = [
+        ta.score(
+            ta.from_torch(
+                torch.sin,
+                lambda model, x, k, rate: rate * k(x) * model(x) - torch.cos(x),
+                given,
+                points=X[:, None],
+            )
+        ),
+        ta.score(
+            ta.from_jax(
+                jax.numpy.sin,
+                lambda model, x, k, rate: (
+                    rate * k(x[:, 0]) * model(x[:, 0]) - jax.numpy.cos(x[:, 0])
+                ),
+                given,
+                points=X[:, None],
+            )
+        ),
+    ]
+    for found in scores:
+        assert "exact" in found.derivative or "given" in found.derivative
+        assert_allclose(found.B, expected.B, rtol=1e-5)
+        assert_allclose(found.H, expected.H, rtol=1e-5, atol=1e-9)
+
+
+def test_a_saved_residual_still_has_its_function(tmp_path):
+    frozen = ta.FrozenResidual(
+        lambda k: k(X) - (1.3 + X), {"k": unknown()}, X, view=ta.views.Pointwise()
+    )
+    loaded = ta.load(frozen.save(tmp_path / "residual.nc"))
+    assert loaded.parameters.functions.keys() == {"k"}
+    assert_allclose(ta.score(loaded).H, ta.score(frozen).H, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_the_fisher_band_is_that_of_linear_least_squares(vectorized):
+    # k in linear coordinates observed directly: a linear model, whose fits have a closed form.
+    matrix = Basis(tuple(NODES), "hat").matrix(X)
+    found = ta.resolve(
+        lambda k: k(X),
+        {"k": unknown(coordinate="linear")},
+        noise=0.1,
+        replicas=20,
+        vectorized=vectorized,
+    )
+    covariance = 0.1**2 * np.linalg.inv(matrix.T @ matrix)
+    assert_allclose(
+        found.data["fisher_sd_percent"].values[:, 0],
+        100 * np.sqrt(np.diag(covariance)) / VALUES,
+        rtol=1e-8,
+    )
+    noise = np.random.default_rng(0).standard_normal((20, len(X))) * 0.1
+    fits = VALUES + noise @ matrix @ np.linalg.inv(matrix.T @ matrix)
+    assert_allclose(found.estimate.sel(layout="all").values.T, fits, rtol=1e-6)
