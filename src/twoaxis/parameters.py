@@ -54,7 +54,8 @@ class Parameter:
         it they refer to the magnitude of the value itself.
     nuisance : bool
         Whether the parameter is estimated along with the others but is of no interest itself,
-        such as an initial amount or an offset. No headline names it.
+        such as an initial amount or an offset. No headline names it. It needs one known value to
+        be diagnosed at: a truth, a delivered value or a start.
     unit : str
         Unit of the values, for labels, such as ``"m^2/s"``.
     label : str
@@ -161,12 +162,15 @@ class Parameter:
         """Return the step in the coordinate that stands for 100%, to first order.
 
         It is 1 in log coordinates and the declared scale, or else the magnitude of
-        `center`, in linear ones.
+        `center`, in linear ones. A nuisance parameter that stands at zero, such as an offset,
+        refers to the largest magnitude that its bounds allow.
         """
         if self.coordinate == "log":
             return 1.0
         if self.scale is not None:
             return self.scale
+        if center == 0 and self.nuisance:
+            return max(map(abs, self.bounds))
         if center == 0:
             raise InputError(
                 "a magnitude to which percentages of this parameter refer",
@@ -278,6 +282,11 @@ class Parameters(Mapping[str, Parameter]):
         """Names of the parameters that are not nuisance parameters, in order."""
         return [name for name, p in self.items() if not p.nuisance]
 
+    @property
+    def nuisance(self) -> NDArray[np.bool_]:
+        """Which parameters are nuisance parameters, shape (d,)."""
+        return np.array([p.nuisance for p in self.values()])
+
     # ------------------------------------------------------------- unknown functions
 
     @property
@@ -379,23 +388,38 @@ class Parameters(Mapping[str, Parameter]):
 
     @property
     def delivered(self) -> dict[str, float] | None:
-        """Values that training delivered, by name; None unless every parameter has one."""
+        """Values that training delivered, by name; None unless all of interest have one.
+
+        Training may not know a nuisance parameter. It then stands at its start, or else at its
+        truth.
+        """
         return self._known("delivered")
 
     @property
     def truth(self) -> dict[str, float] | None:
-        """True values by name; None unless every parameter has one."""
+        """True values by name; None unless all parameters of interest have one.
+
+        A nuisance parameter without a truth stands at its delivered value, or else at its start.
+        """
         return self._known("truth")
 
-    def _known(self, field: str) -> dict[str, float] | None:
-        known = {name: getattr(p, field) for name, p in self.items()}
-        return None if None in known.values() else known
+    def _known(self, field: Literal["truth", "delivered"]) -> dict[str, float] | None:
+        known = {name: _value_of(p, field) for name, p in self.items()}
+        found = {name: value for name, value in known.items() if value is not None}
+        return found if len(found) == len(self) else None
 
     def require(self, field: Literal["truth", "delivered"]) -> dict[str, float]:
         """Return the truth or the delivered values, or raise for parameters without one."""
         known = self._known(field)
         if known is None:
-            missing = [name for name, p in self.items() if getattr(p, field) is None]
+            missing = [name for name, p in self.items() if _value_of(p, field) is None]
+            unknown = [name for name in missing if self[name].nuisance]
+            if unknown:
+                raise InputError(
+                    "a value at which each nuisance parameter is held for the diagnosis",
+                    f"none of truth, delivered and start for {', '.join(unknown)}",
+                    "add one, as in Parameter(nuisance=True, start=..., bounds=...)",
+                )
             raise InputError(
                 f"a {field} value for every parameter",
                 f"none for {', '.join(missing)}",
@@ -409,7 +433,9 @@ class Parameters(Mapping[str, Parameter]):
         Parameters
         ----------
         at : {"truth", "delivered"}, mapping of str to float, or None
-            None takes the truth where every parameter has one, else the delivered values.
+            None takes the truth where every parameter of interest has one, else the delivered
+            values. A mapping may leave out nuisance parameters that have a value to stand at
+            (see `delivered`).
         """
         if at is None:
             at = "truth" if self.truth is not None else "delivered"
@@ -423,7 +449,8 @@ class Parameters(Mapping[str, Parameter]):
                 f"at={at!r}",
                 "choose one of the three",
             )
-        given = self.by_member(at)
+        standing = {n: _value_of(p, "delivered") for n, p in self.items() if p.nuisance}
+        given = {**{n: v for n, v in standing.items() if v is not None}, **self.by_member(at)}
         if set(given) != set(self):
             raise InputError(
                 f"at to name the parameters {sorted(self.argument_names)}",
@@ -531,6 +558,19 @@ def _grouped(parameters: Mapping[str, Parameter]) -> dict[str, FunctionGroup]:
         members = tuple(names[column] for column in own)
         found[name] = FunctionGroup(name, members, np.array(own), basis, places[0].argument)
     return found
+
+
+def _value_of(parameter: Parameter, field: Literal["truth", "delivered"]) -> float | None:
+    """Return a truth or delivered value; of a nuisance parameter, else the next best known one."""
+    first: float | None = getattr(parameter, field)
+    if first is not None or not parameter.nuisance:
+        return first
+    # Around a candidate no truth is known: it comes last.
+    order = {
+        "delivered": (parameter.start, parameter.truth),
+        "truth": (parameter.delivered, parameter.start),
+    }
+    return next((value for value in order[field] if value is not None), None)
 
 
 def _is_number(value: Any) -> bool:

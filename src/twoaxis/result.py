@@ -271,6 +271,14 @@ class CenteredResult(Result[xr.Dataset]):
         """The point that the result refers to."""
         return Center(str(self.data.attrs["centered_on"]), self.named("center"))
 
+    @property
+    def center_words(self) -> str:
+        """What the center is, with its values of interest."""
+        center, shown = self.center, self.parameters.of_interest
+        values = ", ".join(f"{name} = {center.values[name]:g}" for name in shown)
+        kind = {"truth": "truth", "delivered": "delivered candidate", "point": "point"}
+        return f"{kind[center.kind]} {values}"
+
     def named(self, variable: str) -> dict[str, float]:
         """Return a variable with the dimension "parameter" as values by parameter name."""
         return dict(zip(self.names, self.data[variable].values.tolist(), strict=True))
@@ -286,6 +294,29 @@ class CenteredResult(Result[xr.Dataset]):
                 "write the file again; it was changed after it was saved",
             )
         super().check()
+
+
+def interest_first(columns: Mapping[str, Any], parameters: Parameters) -> pd.DataFrame:
+    """Return a table with a row for each parameter, nuisance parameters last and marked.
+
+    Parameters
+    ----------
+    columns : mapping of str to array
+        One entry per parameter, in the order of `parameters`.
+    parameters : Parameters
+    """
+    hidden = parameters.nuisance
+    table = pd.DataFrame(dict(columns), index=pd.Index(parameters.names, name="parameter"))
+    if hidden.any():
+        table = table.assign(nuisance=hidden).iloc[np.argsort(hidden, kind="stable")]
+    return table
+
+
+def interest_only(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of `interest_first` that are no nuisance parameters, for a headline."""
+    if "nuisance" not in table:
+        return table
+    return table[~table["nuisance"]].drop(columns="nuisance")
 
 
 def require(expectations: Mapping[str, Any]) -> None:

@@ -324,8 +324,8 @@ class Audit(Result[xr.DataTree]):
 
     @property
     def names(self) -> list[str]:
-        """Names of the parameters."""
-        return self.parameters.names
+        """Names of the parameters of interest; `parameters` has the nuisance parameters, too."""
+        return self.parameters.of_interest
 
     @property
     def center(self) -> Center:
@@ -468,9 +468,10 @@ class Audit(Result[xr.DataTree]):
             "training_preference_percent": self.cross_view,
         }
         table |= {name: verdict[name].values for name, there in known.items() if there}
-        table["displacement"] = self.score.data["displacement"].values
+        table["displacement"] = [self.score.displacement[n] for n in self.names]
         matched = self.group("/matched")
         if matched is not None:
+            matched = matched.sel(parameter=self.names)
             table["matched"] = matched["estimate"].values
             for name in ("difference_percent", "excess_percent"):
                 if matched[name].notnull().all():
@@ -519,14 +520,19 @@ class Audit(Result[xr.DataTree]):
                 continue
             _agree(part.data.attrs["schema"], cls._stamp()["schema"], f"schema of {path}")
             part.check()
-            _agree(list(map(str, part.data["parameter"].values)), self.names, f"names in {path}")
+            names = list(map(str, part.data["parameter"].values))
+            if path == "/resolution":  # each side may have nuisance parameters of its own
+                _agree(Parameters.from_dataset(part.data).of_interest, self.names, path)
+            else:
+                _agree(names, self.parameters.names, f"names in {path}")
             if path.endswith(("score", "scan")):
                 _agree(part.data["center"].values.tolist(), list(self.center.values.values()), path)
                 _agree(Parameters.from_dataset(part.data), self.parameters, path)
         for path in ("/field", "/matched", "/resimulation", "/history"):
             group = self.group(path)
             if group is not None:
-                _agree(list(map(str, group["parameter"].values)), self.names, f"names in {path}")
+                names = [n for n in map(str, group["parameter"].values) if n in self.names]
+                _agree(names, self.names, f"names in {path}")
         _agree(("/training_view/score" in self._paths), self.cross_view, "views")
         rows = self.field["equation_of"].values
         within = bool(((rows >= 0) & (rows < self.field.sizes["equation"])).all())

@@ -4,7 +4,10 @@
 parameter and every eigen-direction of the strength on the decision map, and returns the group
 ``/verdict``. It needs nothing but the parts, so a loaded audit is judged again and compared.
 
-Coupled parameters are assessed along the eigen-directions of the strength H, with every
+Nuisance parameters have no place on the map: the strength and the displacement of the others are
+those with nuisance parameters projected out.
+
+Coupled parameters are assessed along the eigen-directions of the strength, with every
 parameter in units of 100% (`Parameter.percent_unit`): a step of 0.05 along a direction is a change
 of 5%, whatever the units of the parameters. In log coordinates they are the coordinates.
 """
@@ -125,7 +128,7 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """Orthogonal eigen-directions of the strength, weakest first.
+    """Orthogonal eigen-directions of the strength of d parameters of interest, weakest first.
 
     Attributes
     ----------
@@ -158,9 +161,9 @@ class Directions:
         Directions of equal strength can be turned. `stored` ones, shape (d, d), are used where
         they are eigen-directions too, so that an audit from another machine is judged alike.
         """
-        units = score.parameters.percent_units(score.center.values)
-        data = score.data
-        strength = data["H"].values * np.outer(units, units)
+        kept, data = ~score.parameters.nuisance, score.data
+        units = score.parameters.percent_units(score.center.values)[kept]
+        strength = data["strength"].values[np.ix_(kept, kept)] * np.outer(units, units)
         values, vectors = np.linalg.eigh(strength)
         rows = vectors.T
         largest = np.argmax(np.abs(rows), axis=1)
@@ -174,13 +177,15 @@ class Directions:
         # Which directions are seen does not depend on the units: their number is the score's.
         status = direction_status(values, np.arange(len(values)) < data["null"].values.sum())
         return cls(
-            names=score.names,
+            names=score.parameters.of_interest,
             vectors=rows,
             strength=np.maximum(values, 0.0),
             status=status,
-            displacement=rows @ (data["displacement"].values / units),
+            displacement=rows @ (data["displacement"].values[kept] / units),
             units=units,
-            logarithmic=all(p.coordinate == "log" for p in score.parameters.values()),
+            logarithmic=all(
+                score.parameters[n].coordinate == "log" for n in score.parameters.of_interest
+            ),
         )
 
     def along(self, displacement: FloatArray) -> FloatArray:
@@ -271,8 +276,8 @@ def _of_directions(audit: Audit, stored: FloatArray | None) -> dict[str, Any]:
     delivered: Any = unknown
     moved = audit.delivered_displacement
     if audit.around_truth and moved is not None:
-        delivered = found.percent(found.along(moved)).tolist()
-    shifts = found.percent(found.along(_training_shift(audit)))
+        delivered = found.percent(found.along(moved[~audit.parameters.nuisance])).tolist()
+    shifts = found.percent(found.along(_training_shift(audit)[~audit.parameters.nuisance]))
     blind = not audit.training.score.identified
     verdicts, sizes = [], []
     for k, status in enumerate(found.status):
@@ -311,8 +316,8 @@ def _resolution_along(audit: Audit, found: Directions) -> list[float]:
     """Matched deviation along each direction, in percent."""
     data = audit.used_layouts.transpose("parameter", "layout", "replica", ...)
     columns = []
-    for name, parameter in audit.parameters.items():
-        one = data.sel(parameter=name)
+    for name in found.names:
+        one, parameter = data.sel(parameter=name), audit.parameters[name]
         home = parameter.to_coordinate(float(one["center"]))
         columns.append(parameter.to_coordinate(one["estimate"].values) - home)
     sizes = found.percent(found.along(np.stack(columns, axis=-1)))

@@ -64,6 +64,17 @@ class AffineProfile:
             return None
         return np.asarray(-vectors @ ((vectors.T @ self.linear) / values) / self.scale)
 
+    def fitted(self, values: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
+        """Return physical values (n, d) with those that are `free`, shape (d,), at their minimum.
+
+        Without regard to bounds; of least norm where the profile is flat along them.
+        """
+        scaled = values * self.scale
+        pull = self.linear[free] + scaled[:, ~free] @ self.quadratic[np.ix_(~free, free)]
+        own = self.quadratic[np.ix_(free, free)]
+        scaled[:, free] = -pull @ np.linalg.pinv(own, rcond=NULL_SHARE, hermitian=True)
+        return scaled / self.scale
+
 
 def affine_in_bounds(
     frozen: FrozenResidual, center: FloatArray, at_center: FloatArray

@@ -2,7 +2,8 @@ r"""Did training deliver what the field prefers? One displacement, split into tw
 
 .. math:: q_{train} - q^\star = (q_{profile} - q^\star) + (q_{train} - q_{profile}),
 
-total = preference + gap, all in coordinates. Without a truth only the gap is defined.
+total = preference + gap, all in coordinates. Without a truth only the gap is defined. A nuisance
+parameter that training did not deliver has a preferred value and no gap.
 """
 
 from __future__ import annotations
@@ -17,16 +18,21 @@ import xarray as xr
 from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Parameter, Parameters
-from twoaxis.result import PARAMETER_LAYOUT, Result
+from twoaxis.result import PARAMETER_LAYOUT, Result, interest_first, interest_only
 
 LAYOUT: Layout = {
     **PARAMETER_LAYOUT,
     "preferred": Variable(
         ("parameter",), "float", "value that the frozen field prefers", finite=True
     ),
-    "gap": Variable(("parameter",), "float", "coordinate delivered minus preferred", finite=True),
+    "gap": Variable(
+        ("parameter",), "float", "coordinate delivered minus preferred; NaN: not delivered"
+    ),
     "gap_percent": Variable(
-        ("parameter",), "float", "gap relative to the preferred value, signed", "%", finite=True
+        ("parameter",),
+        "float",
+        "gap relative to the preferred value, signed; NaN: not delivered",
+        "%",
     ),
     "preference": Variable(
         ("parameter",), "float", "coordinate preferred minus true; NaN: truth not known"
@@ -52,14 +58,20 @@ class Delivery(Result[xr.Dataset]):
         """Return the terms, which follow from the parameters and the preferred values."""
         parameters = self.parameters
         preferred = dict(zip(parameters, self.data["preferred"].values.tolist(), strict=True))
-        delivered = parameters.require("delivered")
-        by_profile, by_training = map(parameters.coordinates, (preferred, delivered))
-        unknown = np.full(len(parameters), np.nan)
-        truth = unknown if parameters.truth is None else parameters.coordinates(parameters.truth)
-        percent = [p.percent(delivered[name], preferred[name]) for name, p in parameters.items()]
+        by_profile = parameters.coordinates(preferred)
+        by_training, truth = (
+            np.array([_coordinate(p, getattr(p, field)) for p in parameters.values()])
+            for field in ("delivered", "truth")
+        )
+        percent = [
+            np.nan if p.delivered is None else p.percent(p.delivered, preferred[name])
+            for name, p in parameters.items()
+        ]
+        if parameters.truth is None:
+            truth = np.full(len(parameters), np.nan)
         return {
             "gap": by_training - by_profile,
-            "gap_percent": np.array(percent),
+            "gap_percent": np.array(percent, dtype=float),
             "preference": by_profile - truth,
             "total": by_training - truth,
         }
@@ -104,17 +116,23 @@ class Delivery(Result[xr.Dataset]):
         return None if parameters.truth is None else parameters.named(self.data[name].values)
 
     def summary(self) -> pd.DataFrame:
-        """Return a table with one row for each parameter and one column for each term."""
+        """Return a table with one row for each parameter and one column for each term.
+
+        Nuisance parameters come last.
+        """
         known = ("total", "preference") if self.parameters.truth is not None else ()
-        names = [str(name) for name in self.data["parameter"].values]
-        return pd.DataFrame(
-            {term: self.data[term].values for term in (*known, "gap", "gap_percent")},
-            index=pd.Index(names, name="parameter"),
-        )
+        table = {term: self.data[term].values for term in (*known, "gap", "gap_percent")}
+        return interest_first(table, self.parameters)
 
     def __repr__(self) -> str:
         head = "Delivery: total = preference + gap, in coordinates"
-        return f"{head}\n{self.summary().to_string(float_format=lambda v: f'{v:.5g}')}"
+        return (
+            f"{head}\n{interest_only(self.summary()).to_string(float_format=lambda v: f'{v:.5g}')}"
+        )
+
+
+def _coordinate(parameter: Parameter, value: float | None) -> float:
+    return np.nan if value is None else float(parameter.to_coordinate(value))
 
 
 def delivery(

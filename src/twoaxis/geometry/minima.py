@@ -20,7 +20,7 @@ from twoaxis.frozen import FrozenResidual
 from twoaxis.geometry.affine import AffineProfile
 from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
 from twoaxis.geometry.score import check_metric_size, score_terms
-from twoaxis.least_squares import minimize
+from twoaxis.least_squares import Minimum, minimize
 from twoaxis.parameters import Parameters
 
 FloatArray = NDArray[np.float64]
@@ -136,15 +136,71 @@ class Profile:
         check_metric_size(self.metric, values)
         return values
 
+    def free_along(self, j: int) -> NDArray[np.bool_]:
+        """Return which coordinates are fitted along parameter j: other nuisance parameters."""
+        hidden = Parameters(self.frozen.parameters).nuisance
+        hidden[j] = False
+        return hidden
+
     def slices(self, candidates: int) -> tuple[FloatArray, FloatArray]:
-        """Candidate values along each parameter, and the profile with the others at the center."""
+        """Candidate values along each parameter, and the profile with the others at the center.
+
+        Nuisance parameters are at their minimum inside the bounds, for every candidate.
+        """
         low, high = self.frozen.coordinate_bounds
         values, profile = np.empty((2, len(self.q), candidates))
         for j, parameter in enumerate(self.frozen.parameters.values()):
             grid = np.tile(self.q, (candidates, 1))
             grid[:, j] = np.linspace(low[j], high[j], candidates)
+            grid = self._fitted(grid, self.free_along(j))
             values[j], profile[j] = parameter.to_value(grid[:, j]), self(grid)
         return values, profile
+
+    def _fitted(self, coordinates: FloatArray, free: NDArray[np.bool_]) -> FloatArray:
+        """Return coordinates (n, d) with the free ones at their minimum inside the bounds."""
+        if not free.any():
+            return coordinates
+        known, found = Parameters(self.frozen.parameters), coordinates.copy()
+        missing = np.ones(len(found), dtype=bool)
+        if self.exact is not None:  # in closed form, wherever that lies inside the bounds
+            low, high = np.array([p.bounds for p in known.values()]).T
+            best = self.exact.fitted(known.physical(coordinates), free)
+            missing = ((best < low) | (best > high))[:, free].any(axis=1)
+            inside = np.clip(best[~missing], low, high)
+            found[np.ix_(~missing, free)] = known.coordinates(
+                dict(zip(known, inside.T, strict=True))
+            )[:, free]
+        if missing.any():
+            found[missing] = self.least_squares(found[missing], free).q
+        return found
+
+    def least_squares(self, begin: FloatArray, free: NDArray[np.bool_] | None = None) -> Minimum:
+        """Minimize the profile inside the bounds from every row of `begin`, shape (n, d).
+
+        Coordinates that are not `free` stay where they are.
+        """
+        low, high = self.frozen.coordinate_bounds
+        # The objective is scaled so that the stopping rule does not depend on the view's scale.
+        size = float(self(begin).max()) or 1.0
+
+        def misfit(q: FloatArray, _: Any) -> FloatArray:
+            return np.stack([-self.residual(row) for row in q])
+
+        def sensitivity(q: FloatArray, _: FloatArray, __: Any) -> FloatArray:
+            return np.stack([self.linearized(row).jacobian for row in q])
+
+        found = minimize(
+            misfit,
+            sensitivity,
+            begin,
+            low,
+            high,
+            free,
+            gain_atol=1e-20,
+            max_iterations=200,
+            metric=lambda v: self.metric.apply(v.T).T / size,
+        )
+        return found._replace(chi2=found.chi2 * size)
 
     def interior(self, q: FloatArray) -> bool:
         """Whether coordinates (d,) lie inside the bounds, and not on one of them."""
@@ -281,7 +337,7 @@ class SeveralParameterScan:
             ends = exact
         else:
             bottoms = _grid_minima(profile.reshape((each,) * dimension), grid, starts)
-            found = self._least_squares(np.vstack([self.profile.q, bottoms]))
+            found = self.profile.least_squares(np.vstack([self.profile.q, bottoms]))
             ends = [self._polished(q) for q in found.q]
         values = np.array([float(self.profile(q[None])[0]) for q in ends])
         tie = SAME_VALUE * values.min() + FLAT * profile.max()
@@ -381,36 +437,6 @@ class SeveralParameterScan:
                 dict(zip(self.profile.frozen.names, best.tolist(), strict=True))
             )
         ]
-
-    def _least_squares(self, begin: FloatArray) -> Any:
-        """Bounded nonlinear least squares under the view, from every row of `begin`."""
-        low, high = self.profile.frozen.coordinate_bounds
-        # The objective is scaled so that the stopping rule does not depend on the view's scale.
-        size = float(self.profile(begin).max()) or 1.0
-
-        def misfit(q: FloatArray, _: Any) -> FloatArray:
-            return np.stack([-self.profile.residual(row) for row in q])
-
-        def sensitivity(q: FloatArray, _: FloatArray, __: Any) -> FloatArray:
-            return np.stack([self.profile.linearized(row).jacobian for row in q])
-
-        return _unscaled(
-            minimize(
-                misfit,
-                sensitivity,
-                begin,
-                low,
-                high,
-                gain_atol=1e-20,
-                max_iterations=200,
-                metric=lambda v: self.profile.metric.apply(v.T).T / size,
-            ),
-            size,
-        )
-
-
-def _unscaled(found: Any, size: float) -> Any:
-    return found._replace(chi2=found.chi2 * size)
 
 
 def _apart(a: FloatArray, b: FloatArray) -> float:

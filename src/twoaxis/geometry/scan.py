@@ -5,6 +5,10 @@ held. It is a slice through the training objective, never a profile likelihood: 
 fitted again. The scan tests the local displacement, finds minima elsewhere, and says when
 there is none inside the bounds.
 
+Nuisance parameters belong to the search: the minimum is one over all parameters. Along a parameter
+the profile is shown with the other parameters of interest at the center, and with the nuisance
+parameters, which the field leaves free too, at their own minimum.
+
 `twoaxis.geometry.minima` searches the profile.
 """
 
@@ -30,10 +34,16 @@ from twoaxis.frozen import (
 from twoaxis.geometry.affine import affine_in_bounds, affine_profile
 from twoaxis.geometry.derivatives import Linearization
 from twoaxis.geometry.minima import ON_BOUND, Found, Profile, find_minima
-from twoaxis.geometry.score import center_words, check_metric_size, score_terms
+from twoaxis.geometry.score import check_metric_size, score_terms, terms_of
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Center, Parameters, Unknowns
-from twoaxis.result import CENTER_LAYOUT, PARAMETER_LAYOUT, CenteredResult, require
+from twoaxis.result import (
+    CENTER_LAYOUT,
+    PARAMETER_LAYOUT,
+    CenteredResult,
+    interest_first,
+    require,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +66,10 @@ LAYOUT: Layout = {
     **CENTER_LAYOUT,
     "candidate_value": Variable(_SLICE, "float", "candidate values of the scan", finite=True),
     "profile": Variable(
-        _SLICE, "float", "frozen profile r^T M r, other parameters at the center", finite=True
+        _SLICE,
+        "float",
+        "frozen profile r^T M r, others at the center, nuisance parameters at their minimum",
+        finite=True,
     ),
     "quadratic_model": Variable(
         _SLICE, "float", "linearized model of the profile at the center", required=False
@@ -204,7 +217,10 @@ class FrozenScan(CenteredResult):
 
     @property
     def slices(self) -> dict[str, tuple[FloatArray, FloatArray]]:
-        """Candidate values of each parameter and the profile with the others at the center."""
+        """Candidate values of each parameter and the profile with the others at the center.
+
+        Nuisance parameters are at their minimum for every candidate.
+        """
         candidates, profile = self.data["candidate_value"].values, self.data["profile"].values
         return {name: (candidates[j], profile[j]) for j, name in enumerate(self.names)}
 
@@ -234,13 +250,13 @@ class FrozenScan(CenteredResult):
     def local_minima(self) -> pd.DataFrame:
         """All minima that were found, lowest first.
 
-        Columns: the parameters, the profile, the status of each, and whether its basin holds
-        the center.
+        Columns: the parameters, nuisance parameters last, the profile, the status of each, and
+        whether its basin holds the center.
         """
         data = self.data
-        table: dict[str, Any] = {
-            name: data["local_minimum"].values[:, j] for j, name in enumerate(self.names)
-        }
+        columns = dict(zip(self.names, data["local_minimum"].values.T, strict=True))
+        names = sorted(self.names, key=lambda name: self.parameters[name].nuisance)
+        table: dict[str, Any] = {name: columns[name] for name in names}
         table["profile"] = data["local_profile"].values
         table["status"] = [str(each) for each in data["local_status"].values]
         table["holds_center"] = data["local_holds_center"].values
@@ -264,20 +280,25 @@ class FrozenScan(CenteredResult):
         return parameters.named(np.abs(parameters.percent(minimum, self.center.values)))
 
     def summary(self) -> pd.DataFrame:
-        """Return a table with one row for each parameter: the center and the minimum."""
+        """Return a table with one row for each parameter: the center and the minimum.
+
+        Nuisance parameters come last.
+        """
         columns = ("center", "minimum", "displacement", "grid_minimum")
         table: dict[str, Any] = {name: self.data[name].values for name in columns}
         table["status"] = self.status
-        return pd.DataFrame(table, index=pd.Index(self.names, name="parameter"))
+        return interest_first(table, self.parameters)
 
     def __repr__(self) -> str:
         how = "exact, affine residual" if self.affine else "refined"
         lines = [
-            f"Frozen scan around the {center_words(self.center)}, view: {self.view}; "
+            f"Frozen scan around the {self.center_words}, view: {self.view}; "
             f"minimum ({how}): {self.status}"
         ]
         if not self.flat:
-            lines.append(self.local_minima.to_string(float_format=lambda v: f"{v:.6g}"))
+            hidden = [name for name, parameter in self.parameters.items() if parameter.nuisance]
+            table = self.local_minima.drop(columns=hidden)
+            lines.append(table.to_string(float_format=lambda v: f"{v:.6g}"))
         return "\n".join(lines)
 
 
@@ -419,12 +440,15 @@ def _labelled(
     if profile.local is not None:
         local = profile.local
         terms = score_terms(local.residual, local.jacobian, profile.metric)
-        steps = np.stack(
-            [p.to_coordinate(row) for p, row in zip(known.values(), found.candidates, strict=True)]
-        )
-        steps = steps - profile.q[:, None]
-        strength = np.diag(terms.H)[:, None]
-        values["quadratic_model"] = at_center + 2 * terms.B[:, None] * steps + strength * steps**2
+        model = np.empty(found.profile.shape)
+        for j, (parameter, row) in enumerate(zip(known.values(), found.candidates, strict=True)):
+            step = parameter.to_coordinate(row) - profile.q[j]
+            free = profile.free_along(j)
+            own = terms_of(terms.B, terms.H, terms.residual_norm, free)
+            strength = np.diag(own.strength)[int((~free[:j]).sum())]
+            absorbed = own.residual_norm**2 - own.remaining_norm**2
+            model[j] = at_center - absorbed + 2 * own.score[j] * step + strength * step**2
+        values["quadratic_model"] = model
     about = {
         "view": profile.metric.describe(),
         "centered_on": center.kind,

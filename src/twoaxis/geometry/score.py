@@ -17,6 +17,24 @@ The curvature term :math:`C = r^\top M\,\partial^2 r` measures how far the profi
 linearized model. It decides whether ``D`` is trusted and does not correct it: for a residual
 affine in the physical parameter, the full Newton step is worse than ``D``.
 
+Nuisance parameters are fitted along with the others and projected out. With the parameters in two
+groups, interest (i) and nuisance (n), the nuisance parameters leave of the residual and of its
+derivative
+
+.. math:: \tilde r = r - J_n H_{nn}^\dagger B_n, \qquad
+          \tilde J_i = J_i - J_n H_{nn}^\dagger H_{ni},
+
+and what the residual says about the parameters of interest is the score and the strength of these,
+
+.. math:: b = \tilde J_i^\top M \tilde r = B_i - H_{in} H_{nn}^\dagger B_n, \qquad
+          S = \tilde J_i^\top M \tilde J_i = H_{ii} - H_{in} H_{nn}^\dagger H_{ni}, \qquad
+          D_i = -S^\dagger b .
+
+``S`` is the Schur complement of the nuisance block. Eigen-directions, alignment, spectrum and
+regions of the parameters of interest refer to :math:`\tilde r` and :math:`\tilde J_i`; the
+displacement of the nuisance parameters, :math:`-H_{nn}^\dagger(B_n + H_{ni} D_i)`, is what goes
+with that of the others. In which coordinates the nuisance parameters are written changes nothing.
+
 Two numbers tell how much of a displacement is due to the sample of points. The influence of
 every single point on ``D`` gives its standard deviation over samples of points, from one product
 with the metric. Where the residual can be evaluated elsewhere, the same field is scored again on
@@ -38,7 +56,15 @@ from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_vi
 from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Center, Parameters, Unknowns
-from twoaxis.result import CENTER_LAYOUT, PARAMETER_LAYOUT, CenteredResult, Message, require
+from twoaxis.result import (
+    CENTER_LAYOUT,
+    PARAMETER_LAYOUT,
+    CenteredResult,
+    Message,
+    interest_first,
+    interest_only,
+    require,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,77 +91,163 @@ ROUNDING = 1e-8
 
 @dataclass(frozen=True)
 class Terms:
-    """The array core: what follows from r, J and M alone.
+    """The array core: what follows from r, J and M alone, for d parameters, m of interest.
 
     Attributes
     ----------
     B : array, shape (d,)
     H : array, shape (d, d)
+    score : array, shape (d,)
+        ``b``, the score with nuisance parameters projected out; that of a nuisance parameter is
+        its own B.
+    strength : array, shape (m, m)
+        ``S``, the Schur complement of the nuisance block; H without nuisance parameters.
     displacement : array, shape (d,)
-        ``-H^+ B``, of minimum norm in the coordinates.
+        ``-S^+ b``, of minimum norm in the coordinates, and what goes with it.
     diagonal_displacement : array, shape (d,)
-        ``-B_i / H_ii``: each parameter by itself; zero where ``H_ii`` is.
+        ``-b_i / S_ii``: each parameter by itself; zero where ``S_ii`` is.
     eigenvalues, eigenvectors
-        Of H, weakest first; directions in rows, shape (d, d).
-    null : array of bool, shape (d,)
-        Directions on which the residual does not depend.
+        Of S, weakest first; directions in rows, shape (m, d), zero along nuisance parameters.
+    null : array of bool, shape (m,)
+        Directions on which the residual does not depend, or not otherwise than on the nuisance
+        parameters.
     residual_norm : float
         ``sqrt(r^T M r)``.
+    remaining_norm : float
+        The norm of what nuisance parameters leave of the residual.
     alignment : array, shape (d,)
-        ``B_i / (|J_i| |r|)``, zero by convention where a norm vanishes.
+        ``b_i / (|J_i| |r|)`` of what nuisance parameters leave, zero by convention where a norm
+        vanishes.
+    absorbed : array, shape (d,)
+        Share of ``H_ii`` that nuisance parameters absorb, ``1 - S_ii / H_ii``.
     """
 
     B: FloatArray
     H: FloatArray
+    score: FloatArray
+    strength: FloatArray
     displacement: FloatArray
     diagonal_displacement: FloatArray
     eigenvalues: FloatArray
     eigenvectors: FloatArray
     null: BoolArray
     residual_norm: float
+    remaining_norm: float
     alignment: FloatArray
+    absorbed: FloatArray
 
 
-def score_terms(residual: FloatArray, jacobian: FloatArray, metric: Any) -> Terms:
-    """Compute the score of residual (N,) and Jacobian (N, d) under a bound view."""
+def score_terms(
+    residual: FloatArray, jacobian: FloatArray, metric: Any, nuisance: BoolArray | None = None
+) -> Terms:
+    """Compute the score of residual (N,) and Jacobian (N, d) under a bound view.
+
+    `nuisance`, shape (d,), says which parameters are projected out; by default none.
+    """
     together = np.column_stack([jacobian, residual])
     gram = metric.quadratic(together, together)
     gram = (gram + gram.T) / 2
-    return terms_of(gram[:-1, -1], gram[:-1, :-1], float(np.sqrt(max(gram[-1, -1], 0.0))))
+    norm = float(np.sqrt(max(gram[-1, -1], 0.0)))
+    return terms_of(gram[:-1, -1], gram[:-1, :-1], norm, nuisance)
 
 
-def terms_of(B: FloatArray, H: FloatArray, residual_norm: float) -> Terms:
+def terms_of(
+    B: FloatArray, H: FloatArray, residual_norm: float, nuisance: BoolArray | None = None
+) -> Terms:
     """Compute what follows from the score (d,), the strength (d, d) and the residual norm."""
-    values, vectors = np.linalg.eigh(H)
-    strength = np.sqrt(np.maximum(np.diag(H), 0.0))
-    displacement, nullity = _displacement(H, B, strength)
-    sizes = strength * residual_norm
+    hidden = np.zeros(len(B), dtype=bool) if nuisance is None else nuisance
+    kept = ~hidden
+    inverse = _seen_inverse(H[np.ix_(hidden, hidden)])
+    across = H[np.ix_(kept, hidden)]
+    S = H[np.ix_(kept, kept)] - across @ inverse @ across.T
+    S = (S + S.T) / 2
+    b = B.copy()
+    b[kept] -= across @ inverse @ B[hidden]
+    remaining = max(residual_norm**2 - float(B[hidden] @ inverse @ B[hidden]), 0.0)
+    own = np.maximum(np.diag(H), 0.0)
+    squares = own.copy()
+    squares[kept] = np.maximum(np.diag(S), 0.0)
+    # What is left of a strength that nuisance parameters absorb is rounding.
+    squares = np.where(squares > NULL_SHARE * own, squares, 0.0)
+    step, nullity = _displacement(S, b[kept], np.sqrt(own[kept]))
+    displacement = np.zeros(len(B))
+    displacement[kept] = step
+    displacement[hidden] = -inverse @ (B[hidden] + across.T @ step)
+    values, vectors = np.linalg.eigh(S)
+    directions = np.zeros((len(values), len(B)))
+    directions[:, kept] = vectors.T
+    norms = np.where(hidden, residual_norm, np.sqrt(remaining))
+    sizes = np.sqrt(squares) * norms
     # Rounding may lift a perfect alignment over one.
-    alignment = np.clip(np.where(sizes > 0, B / np.where(sizes > 0, sizes, 1.0), 0.0), -1, 1)
-    seen = strength > 0
+    alignment = np.clip(np.where(sizes > 0, b / np.where(sizes > 0, sizes, 1.0), 0.0), -1, 1)
+    seen = squares > 0
     return Terms(
         B=B,
         H=H,
+        score=b,
+        strength=S,
         displacement=displacement,
-        diagonal_displacement=np.where(seen, -B / np.where(seen, strength, 1.0) ** 2, 0.0),
+        diagonal_displacement=np.where(seen, -b / np.where(seen, squares, 1.0), 0.0),
         eigenvalues=np.maximum(values, 0.0),
-        eigenvectors=vectors.T,
+        eigenvectors=directions,
         null=np.arange(len(values)) < nullity,
         residual_norm=residual_norm,
+        remaining_norm=float(np.sqrt(remaining)),
         alignment=alignment,
+        absorbed=np.where(own > 0, 1 - squares / np.where(own > 0, own, 1.0), 0.0),
     )
 
 
-def _displacement(H: FloatArray, B: FloatArray, strength: FloatArray) -> tuple[FloatArray, int]:
-    """Return ``-H^+ B`` and the dimension of the null space of H.
+def without_nuisance(
+    residual: FloatArray, jacobian: FloatArray, metric: Any, nuisance: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return what nuisance parameters leave of a residual (N,) and of its derivative (N, d).
 
-    The null space is determined with every parameter in units of its own strength, so that the
-    units in which parameters are written cannot hide a direction.
+    Columns of the nuisance parameters stay as they are.
+    """
+    if not nuisance.any():
+        return residual, jacobian
+    columns, kept = jacobian[:, nuisance], ~nuisance
+    inverse = _seen_inverse(metric.quadratic(columns, columns))
+    together = np.column_stack([residual, jacobian[:, kept]])
+    left = together - columns @ (inverse @ metric.quadratic(columns, together))
+    projected = jacobian.copy()
+    projected[:, kept] = left[:, 1:]
+    return left[:, 0], projected
+
+
+def _seen_inverse(H: FloatArray) -> FloatArray:
+    """Return an inverse of a strength (d, d) on the directions that it sees."""
+    basis = _seen_basis(H)
+    return basis.T @ basis
+
+
+def _seen_basis(H: FloatArray) -> FloatArray:
+    """Return directions, in rows, that are orthonormal under a strength and span what it sees.
+
+    What is null is determined with every parameter in units of its own strength.
+    """
+    if not len(H):
+        return H
+    strength = np.sqrt(np.maximum(np.diag(H), 0.0))
+    scale = np.where(strength > 0, strength, 1.0)
+    values, vectors = np.linalg.eigh((H + H.T) / 2 / np.outer(scale, scale))
+    seen = values > NULL_SHARE * max(values[-1], 0.0)
+    return np.asarray((vectors[:, seen] / np.sqrt(values[seen])).T / scale)
+
+
+def _displacement(S: FloatArray, b: FloatArray, strength: FloatArray) -> tuple[FloatArray, int]:
+    """Return ``-S^+ b`` and the dimension of the null space of S.
+
+    The null space is determined with every parameter in units of its own strength, sqrt(H_ii), so
+    that neither the units in which parameters are written nor nuisance parameters that absorb
+    everything can hide a direction.
     """
     scale = np.where(strength > 0, strength, 1.0)
-    values, vectors = np.linalg.eigh(H / np.outer(scale, scale))
-    null = values <= NULL_SHARE * max(values[-1], 0.0)
-    along = vectors.T @ (B / scale)
+    values, vectors = np.linalg.eigh(S / np.outer(scale, scale))
+    # The largest eigenvalue is at least one where no nuisance parameter absorbs anything.
+    null = values <= NULL_SHARE * max(values[-1], float(strength.any()))
+    along = vectors.T @ (b / scale)
     step = -(vectors @ np.where(null, 0.0, along / np.where(null, 1.0, values))) / scale
     if null.any():  # of all solutions, the one of least norm in the coordinates
         blind, _ = np.linalg.qr(vectors[:, null] / scale[:, None])
@@ -209,11 +321,17 @@ LAYOUT: Layout = {
     "C": Variable(_PAIR, "float", "curvature term r^T M d2r", finite=True),
     "other_parameter": Variable(("other_parameter",), "text", "name of the parameter"),
     "residual_norm": Variable((), "float", "sqrt(r^T M r) at the center", finite=True),
+    "strength": Variable(
+        _PAIR, "float", "H without nuisance parameters, S; 0 in their rows", finite=True
+    ),
+    "remaining_norm": Variable(
+        (), "float", "residual norm that nuisance parameters leave", finite=True
+    ),
     "displacement": Variable(
-        ("parameter",), "float", "displacement D = -H^+ B of the coordinate", finite=True
+        ("parameter",), "float", "displacement D = -S^+ b of the coordinate", finite=True
     ),
     "diagonal_displacement": Variable(
-        ("parameter",), "float", "displacement of each parameter by itself, -B_i / H_ii"
+        ("parameter",), "float", "displacement of each parameter by itself, -b_i / S_ii"
     ),
     "delta_percent": Variable(
         ("parameter",), "float", "relative size of the displacement, 100 |exp(D) - 1|", "%"
@@ -221,14 +339,17 @@ LAYOUT: Layout = {
     "alignment": Variable(
         ("parameter",), "float", "alignment of residual and sensitivity, -1 to 1", finite=True
     ),
+    "absorbed": Variable(
+        ("parameter",), "float", "share of H_ii that nuisance parameters absorb", finite=True
+    ),
     "sampling_deviation": Variable(
         ("parameter",),
         "float",
         "standard deviation of the displacement over samples of points",
     ),
-    "eigenvalue": Variable(("eigen",), "float", "eigenvalues of H, weakest first", finite=True),
+    "eigenvalue": Variable(("eigen",), "float", "eigenvalues of S, weakest first", finite=True),
     "eigenvector": Variable(
-        ("eigen", "parameter"), "float", "eigenvectors of H in the coordinates", finite=True
+        ("eigen", "parameter"), "float", "eigenvectors of S in the coordinates", finite=True
     ),
     "null": Variable(("eigen",), "bool", "whether the residual does not depend on the direction"),
     "direction_status": Variable(("eigen",), "text", '"null", "weak" or "seen"'),
@@ -244,7 +365,8 @@ class Score(CenteredResult):
     """What the frozen field prefers, to first order, around a center.
 
     Made by `twoaxis.score`. For one parameter `B`, `H`, `C` and `alignment` are floats; for
-    several they are arrays in the order of `names`.
+    several they are arrays in the order of `names`, nuisance parameters included. `strength` is
+    what remains of `H` for the parameters of interest.
     """
 
     schema = "score"
@@ -254,14 +376,21 @@ class Score(CenteredResult):
     def derived(self) -> dict[str, Any]:
         """Return what follows from B, H, the residual norm and the parameters."""
         data = self.data
-        terms = terms_of(data["B"].values, data["H"].values, float(data["residual_norm"]))
         parameters, center = self.parameters, self.center.values
+        hidden = parameters.nuisance
+        norm = float(data["residual_norm"])
+        terms = terms_of(data["B"].values, data["H"].values, norm, hidden)
+        strength = np.zeros_like(terms.H)
+        strength[np.ix_(~hidden, ~hidden)] = terms.strength
         return {
             "other_parameter": parameters.names,
+            "strength": strength,
+            "remaining_norm": terms.remaining_norm,
             "displacement": terms.displacement,
             "diagonal_displacement": terms.diagonal_displacement,
             "delta_percent": parameters.displacement_percent(terms.displacement, center),
             "alignment": terms.alignment,
+            "absorbed": terms.absorbed,
             "eigenvalue": terms.eigenvalues,
             "null": terms.null,
             "direction_status": direction_status(terms.eigenvalues, terms.null),
@@ -277,15 +406,17 @@ class Score(CenteredResult):
         scale = np.where(root > 0, root, 1.0)
         gram = gram / np.outer(scale, scale)
         vectors, values = data["eigenvector"].values, data["eigenvalue"].values
-        off = H @ vectors.T - vectors.T * values
+        S = data["strength"].values
+        off = S @ vectors.T - vectors.T * values
         size = max(float(np.abs(H).max()), np.finfo(float).tiny)
         consistent = {
             "a symmetric strength H": np.abs(H - H.T).max() <= ROUNDING * size,
             "a symmetric curvature term C": np.allclose(C, C.T, rtol=ROUNDING),
             "B, H and a residual norm of one residual": norm >= 0
             and np.linalg.eigvalsh(gram)[0] >= -ROUNDING * len(gram),
-            "orthonormal eigenvectors of H": np.abs(off).max() <= ROUNDING * size
-            and np.allclose(vectors @ vectors.T, np.eye(len(H)), atol=ROUNDING),
+            "orthonormal eigenvectors of the strength": np.abs(off).max() <= ROUNDING * size
+            and np.allclose(vectors @ vectors.T, np.eye(len(values)), atol=ROUNDING)
+            and not vectors[:, self.parameters.nuisance].any(),
             "standard deviations that are not negative": (
                 data["sampling_deviation"].values >= 0
             ).all(),
@@ -322,13 +453,26 @@ class Score(CenteredResult):
         return self._scalar("H")
 
     @property
+    def strength(self) -> Any:
+        """H with nuisance parameters projected out, by parameters of interest.
+
+        A float for one, else shape (m, m).
+        """
+        kept = ~self.parameters.nuisance
+        array = self._array("strength")[np.ix_(kept, kept)]
+        return float(array.reshape(())) if array.size == 1 else array
+
+    @property
     def C(self) -> Any:
         """Curvature term ``r^T M d^2 r``."""
         return self._scalar("C")
 
     @property
     def alignment(self) -> Any:
-        """Signed alignment of the residual with each sensitivity, in [-1, 1]."""
+        """Signed alignment of the residual with each sensitivity, in [-1, 1].
+
+        Of what nuisance parameters leave of both.
+        """
         return self._scalar("alignment")
 
     @property
@@ -337,8 +481,16 @@ class Score(CenteredResult):
         return float(self.data["residual_norm"])
 
     @property
+    def remaining_norm(self) -> float:
+        """The norm of what nuisance parameters leave of the residual."""
+        return float(self.data["remaining_norm"])
+
+    @property
     def identified(self) -> bool:
-        """Whether the residual depends on every direction of the parameters."""
+        """Whether the residual depends on every direction of the parameters of interest.
+
+        A direction on which it depends in the same way as on nuisance parameters does not count.
+        """
         return not bool(self.data["null"].values.any())
 
     @property
@@ -391,11 +543,15 @@ class Score(CenteredResult):
         reasons = []
         null = self.data["null"].values
         if null.any():
-            blind = "; ".join(map(self._in_words, self._array("eigenvector")[null]))
+            directions = self._array("eigenvector")[null]
+            blind = "; ".join(map(self._in_words, directions))
+            text = f"the residual does not depend on {blind}"
+            if (self._array("absorbed") >= 1 - NULL_SHARE).any():
+                text += ", or not otherwise than on nuisance parameters"
             reasons.append(
                 Message(
                     "score.null_direction",
-                    f"the residual does not depend on {blind}",
+                    text,
                     "warning",
                     {"null_directions": float(null.sum())},
                 )
@@ -418,21 +574,38 @@ class Score(CenteredResult):
         return not self.doubts
 
     def _in_words(self, direction: FloatArray) -> str:
-        return direction_words(direction, self.names)
+        return direction_words(direction[~self.parameters.nuisance], self.parameters.of_interest)
 
     def _relative_curvature(self) -> tuple[float, float]:
-        """Size of C relative to H, and the least curvature relative to H, where H is not null."""
+        """Size of C relative to S, and the least curvature relative to it, where S is not null.
+
+        Nuisance parameters are projected out of ``H + C`` as they are out of H; where the profile
+        is not convex along them, theirs is the least curvature.
+        """
+        hidden = self.parameters.nuisance
+        kept, H, C = ~hidden, self._array("H"), self._array("C")
         seen = ~self.data["null"].values
         values = self._array("eigenvalue")[seen]
-        basis = self._array("eigenvector")[seen] / np.sqrt(values)[:, None]
-        relative = np.linalg.eigvalsh(basis @ self._array("C") @ basis.T)
+        basis = self._array("eigenvector")[seen][:, kept] / np.sqrt(values)[:, None]
+        extra = C[np.ix_(kept, kept)]
+        if hidden.any():
+            own = _seen_basis(H[np.ix_(hidden, hidden)])
+            curved = np.eye(len(own)) + own @ C[np.ix_(hidden, hidden)] @ own.T
+            lowest = float(np.linalg.eigvalsh(curved).min(initial=np.inf))
+            if lowest <= 0:
+                return np.inf, lowest
+            flat = own @ H[np.ix_(hidden, kept)]
+            both = flat + own @ C[np.ix_(hidden, kept)]
+            extra = extra - both.T @ np.linalg.solve(curved, both) + flat.T @ flat
+        relative = np.linalg.eigvalsh(basis @ extra @ basis.T)
         return float(np.abs(relative).max()), float(1 + relative.min())
 
     def directions(self) -> pd.DataFrame:
-        """Return the eigen-directions of H, weakest first.
+        """Return the eigen-directions of the strength, weakest first.
 
         Columns: eigenvalue, the displacement along the direction, its status ("null", "weak"
-        or "seen"), and the step in the units of each parameter that the displacement means.
+        or "seen"), and the step in the units of each parameter of interest that the displacement
+        means.
         """
         parameters, center = self.parameters, self.center.values
         slope = np.array(
@@ -446,11 +619,11 @@ class Score(CenteredResult):
             "status": [str(each) for each in self.data["direction_status"].values],
         }
         steps = along[:, None] * vectors * slope
-        table |= {name: steps[:, j] for j, name in enumerate(self.names)}
+        table |= {n: steps[:, self.names.index(n)] for n in parameters.of_interest}
         return pd.DataFrame(table).rename_axis("direction")
 
     def summary(self) -> pd.DataFrame:
-        """Return a table with one row for each parameter."""
+        """Return a table with one row for each parameter, nuisance parameters last."""
         table = {
             "center": self._array("center"),
             "displacement": self._array("displacement"),
@@ -464,13 +637,15 @@ class Score(CenteredResult):
         }
         if "fresh_displacement" in self.data:
             table["fresh_displacement"] = self._array("fresh_displacement")
-        return pd.DataFrame(table, index=pd.Index(self.names, name="parameter"))
+        if self.parameters.nuisance.any():
+            table["absorbed"] = self._array("absorbed")
+        return interest_first(table, self.parameters)
 
     def __repr__(self) -> str:
         lines = [
-            f"Score around the {center_words(self.center)}, view: {self.view}, "
+            f"Score around the {self.center_words}, view: {self.view}, "
             f"derivatives: {self.derivative}",
-            self.summary().to_string(float_format=lambda v: f"{v:.5g}"),
+            interest_only(self.summary()).to_string(float_format=lambda v: f"{v:.5g}"),
             *(f"warning: {doubt}" for doubt in self.doubts),
         ]
         return "\n".join(lines)
@@ -479,13 +654,6 @@ class Score(CenteredResult):
 def direction_words(direction: FloatArray, names: Sequence[str]) -> str:
     """Return a direction as ``+0.71 nu -0.71 kappa``."""
     return " ".join(f"{share:+.2f} {name}" for share, name in zip(direction, names, strict=True))
-
-
-def center_words(center: Center) -> str:
-    """Return what a center is, with its values."""
-    values = ", ".join(f"{name} = {value:g}" for name, value in center.values.items())
-    kind = {"truth": "truth", "delivered": "delivered candidate", "point": "point"}[center.kind]
-    return f"{kind} {values}"
 
 
 # ---------------------------------------------------------------- the calls
@@ -556,7 +724,7 @@ def score(
         chosen = view if view is not None else frozen.view
         moved, bound = _fresh(frozen, chosen, fresh, seed)
         again = linearize(moved, moved.coordinates(center.values), derivative, step)
-        terms = score_terms(again.residual, again.jacobian, bound)
+        terms = score_terms(again.residual, again.jacobian, bound, known.nuisance)
         elsewhere = terms.displacement, bound.size
     return score_from(local, metric, known, center, fresh=elsewhere)
 
@@ -582,7 +750,7 @@ def score_from(
         The displacement, shape (d,), on fresh points, and their number.
     """
     check_metric_size(metric, local.residual)
-    terms = score_terms(local.residual, local.jacobian, metric)
+    terms = score_terms(local.residual, local.jacobian, metric, parameters.nuisance)
     values = {
         **parameters.variables(),
         "center": [center.values[name] for name in parameters],

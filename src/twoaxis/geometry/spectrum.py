@@ -13,6 +13,10 @@ resolved in the same modes, which is the one of the published table.
 A view that weighs every point by itself (pointwise, weighted) has unit vectors as modes. An
 audit resolves its strength, ``|M^(1/2) J|^2``, in the eigenvectors of the Gaussian kernel
 instead, from coarse to fine; any orthonormal basis keeps the sums.
+
+Nuisance parameters are projected out of ``J`` and ``r`` first (`twoaxis.geometry.score` has the
+formulas), so that the contributions to a parameter of interest sum to its strength ``S_ii`` and
+its score ``b_i``. Those to a nuisance parameter itself sum to its own ``H_ii`` and ``B_i``.
 """
 
 from __future__ import annotations
@@ -28,10 +32,17 @@ from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_view
 from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
 from twoaxis.geometry.regions import cell_regions
-from twoaxis.geometry.score import check_metric_size
+from twoaxis.geometry.score import check_metric_size, without_nuisance
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Center, Parameters, Unknowns
-from twoaxis.result import CENTER_LAYOUT, PARAMETER_LAYOUT, CenteredResult, require
+from twoaxis.result import (
+    CENTER_LAYOUT,
+    PARAMETER_LAYOUT,
+    CenteredResult,
+    interest_first,
+    interest_only,
+    require,
+)
 from twoaxis.views.view import BoundDiagonal
 
 if TYPE_CHECKING:
@@ -119,10 +130,11 @@ class Spectrum(CenteredResult):
         super().check()
 
     def of(self, parameter: str) -> Spectrum:
-        """Return the spectrum of one of the parameters."""
-        if parameter not in self.names:
+        """Return the spectrum of one of the parameters of interest."""
+        choices = self.parameters.of_interest
+        if parameter not in choices:
             raise InputError(
-                f"one of the parameters {', '.join(self.names)}",
+                f"one of the parameters {', '.join(choices)}",
                 f"parameter={parameter!r}",
                 "name one of them",
             )
@@ -141,7 +153,7 @@ class Spectrum(CenteredResult):
             raise InputError(
                 "a spectrum of one parameter",
                 f"one of {', '.join(self.names)}",
-                f'select one, as in spectrum.of("{self.names[0]}")',
+                f'select one, as in spectrum.of("{self.parameters.of_interest[0]}")',
             )
         return self._per_parameter(name)
 
@@ -294,7 +306,7 @@ class Spectrum(CenteredResult):
         return pd.DataFrame(table).rename_axis("cell")
 
     def summary(self) -> pd.DataFrame:
-        """Return a table with one row for each parameter."""
+        """Return a table with one row for each parameter, nuisance parameters last."""
         data = self.data
         strength, total = data["strength"].values, data["strength_total"].values
         table = {
@@ -304,12 +316,14 @@ class Spectrum(CenteredResult):
             "share_of_H": strength.sum(axis=0) / np.where(total > 0, total, 1.0),
             "cancellation": [_cancellation(column) for column in data["signed"].values.T],
         }
-        return pd.DataFrame(table, index=pd.Index(self.names, name="parameter"))
+        return interest_first(table, self.parameters)
 
     def __repr__(self) -> str:
         kind = "all" if self.complete else "leading"
         head = f"Spectrum: {kind} {self.data.sizes['mode']} modes, {self.basis}"
-        return f"{head}\n{self.summary().to_string(float_format=lambda v: f'{v:.5g}')}"
+        return (
+            f"{head}\n{interest_only(self.summary()).to_string(float_format=lambda v: f'{v:.5g}')}"
+        )
 
 
 def _cancellation(signed: FloatArray) -> float:
@@ -397,7 +411,10 @@ def spectrum_from(
     if modes is not None and (not is_integer(modes) or modes < 1):
         raise InputError("at least one mode", f"modes={modes!r}", "pass modes=64")
     count = modes if modes is not None else (None if size <= ALL_MODES else LEADING_MODES)
-    J, r, places = local.jacobian, local.residual, frozen.places(size)
+    known, places = Parameters(frozen.parameters), frozen.places(size)
+    left, J = without_nuisance(local.residual, local.jacobian, metric, known.nuisance)
+    # A nuisance parameter itself is read against the residual that it is fitted to.
+    residuals, own = np.column_stack([left, local.residual]), known.nuisance.astype(np.intp)
     if smooth and isinstance(metric, BoundDiagonal):
         # Here and not above: only this needs a view of its own.
         from twoaxis.views import Gaussian
@@ -405,34 +422,34 @@ def spectrum_from(
         kernel = Gaussian().bind(places)
         values, vectors = kernel.eigenpairs(None if count is None else min(count, size))
         root = np.sqrt(metric.diagonal())
-        along_j, along_r = vectors.T @ (root[:, None] * J), vectors.T @ (root * r)
+        along_j, along_r = (vectors.T @ (root[:, None] * each) for each in (J, residuals))
         weights = np.ones(len(values))
         basis = "eigenvectors of the Gaussian kernel, from coarse to fine"
         complete = len(values) >= size
     else:
         values, vectors = metric.eigenpairs(count)
-        along_j, along_r = vectors.T @ J, vectors.T @ r
+        along_j, along_r = vectors.T @ J, vectors.T @ residuals
         weights = np.maximum(values, 0.0)
         basis = f"eigenvectors of the view: {metric.describe()}"
         complete = len(values) >= metric.rank
-    applied = metric.apply(np.column_stack([r, J]))
-    known = Parameters(frozen.parameters)
+    r, applied_r = residuals[:, own], metric.apply(residuals)[:, own]
+    applied_j = metric.apply(J)
     found = {
         **known.variables(),
         "center": [center.values[name] for name in known],
         "eigenvalue": np.maximum(values, 0.0),
         "strength": weights[:, None] * along_j**2,
-        "signed": weights[:, None] * along_j * along_r[:, None],
+        "signed": weights[:, None] * along_j * along_r[:, own],
         "pointwise_strength": (vectors.T @ J) ** 2 / size,
-        "strength_total": np.einsum("nd,nd->d", J, applied[:, 1:]),
-        "signed_total": J.T @ applied[:, 0],
+        "strength_total": np.einsum("nd,nd->d", J, applied_j),
+        "signed_total": np.einsum("nd,nd->d", J, applied_r),
         "pointwise_strength_total": np.einsum("nd,nd->d", J, J) / size,
     }
     if keep_points:
         found |= {
             "axis": frozen.axis_names,
             "points": places,
-            "point_contribution": (J * applied[:, :1] + r[:, None] * applied[:, 1:]) / 2,
+            "point_contribution": (J * applied_r + r * applied_j) / 2,
         }
     about = {
         "view": metric.describe(),

@@ -15,6 +15,10 @@ observations do not depend on it, and *poorly resolved* when one standard error 
 the parameter bounds: the data then say less than the bounds do. Null directions are poorly
 resolved too.
 
+Nuisance parameters are estimated along with the others: the covariance of the estimates of interest
+is the block of the whole inverse, :math:`(I_{obs}^{-1})_{ii}`, which is the inverse of the Schur
+complement of the nuisance block. Directions of interest are those of this block.
+
 Sensitivities are centered differences with steps ``h`` and ``h/2``, combined so that their
 leading errors cancel (Richardson extrapolation). How far the two differ is the check that the
 derivative exists.
@@ -173,6 +177,30 @@ def predicted_spread(
     return np.where(unseen, np.inf, deviation), correlation
 
 
+def directions_of_interest(
+    directions: FloatArray, standard_error: FloatArray, nuisance: NDArray[np.bool_]
+) -> tuple[FloatArray, FloatArray]:
+    """Return directions (m, d) of the parameters of interest, and standard errors (m,) along them.
+
+    Arguments are those of `Information`, of all d parameters. The rows are the principal axes of
+    the covariance of the m estimates of interest, with nuisance parameters fitted, least resolved
+    first; they have no component along nuisance parameters.
+    """
+    if not nuisance.any():
+        return directions, standard_error
+    kept, null = ~nuisance, np.isinf(standard_error)
+    finite = np.where(null, UNSEEN * np.max(standard_error[~null]), standard_error)
+    covariance = (directions.T * finite**2) @ directions
+    values, vectors = np.linalg.eigh(covariance[np.ix_(kept, kept)])
+    rows = np.zeros((int(kept.sum()), len(directions)))
+    rows[:, kept] = vectors.T[::-1]
+    errors = np.sqrt(np.maximum(values[::-1], 0.0))
+    # As many are null as null directions of all parameters have independent parts of interest.
+    parts = np.linalg.svd(directions[np.ix_(null, kept)], compute_uv=False)
+    errors[: int((parts > NULL_COMPONENT).sum())] = np.inf
+    return rows, errors
+
+
 def leaves_bounds(
     steps: FloatArray,
     standard_error: FloatArray,
@@ -183,9 +211,9 @@ def leaves_bounds(
 
     Parameters
     ----------
-    steps : array, shape (d, d)
+    steps : array, shape (m, d)
         A row for each direction, in the coordinates.
-    standard_error : array, shape (d,)
+    standard_error : array, shape (m,)
         Along each direction; infinite leaves the bounds.
     center, bounds : array, shape (d,)
         Coordinates.

@@ -36,6 +36,7 @@ from twoaxis.resolution.direct_fit import DirectEstimator, build_direct
 from twoaxis.resolution.fisher import (
     DERIVATIVE_ACCURACY,
     Information,
+    directions_of_interest,
     information,
     leaves_bounds,
     sensitivities,
@@ -502,16 +503,17 @@ def _fit_messages(setup: Setup, fits: list[Fits], bank: int, entries: int) -> li
 
 
 def _direction_messages(setup: Setup, facts: list[Information]) -> list[Message]:
-    """Report null and poorly resolved directions."""
+    """Report null and poorly resolved directions of the parameters of interest."""
     messages = []
     for layout, fact in zip(setup.layouts, facts, strict=True):
-        poorly = leaves_bounds(
-            fact.directions * setup.units, fact.standard_error, setup.q, setup.bounds
+        directions, errors = directions_of_interest(
+            fact.directions, fact.standard_error, setup.parameters.nuisance
         )
+        poorly = leaves_bounds(directions * setup.units, errors, setup.q, setup.bounds)
         for row in np.flatnonzero(poorly).tolist():
-            parts = zip(fact.directions[row].tolist(), setup.parameters, strict=True)
-            named = " ".join(f"{share:+.2f} {name}" for share, name in parts)
-            error = 100 * float(fact.standard_error[row])
+            shares = setup.parameters.named(directions[row])
+            named = " ".join(f"{shares[n]:+.2f} {n}" for n in setup.parameters.of_interest)
+            error = 100 * float(errors[row])
             direction = f"layout {layout}: the direction {named}"
             if np.isinf(error):
                 text = f"{direction} is null: the observations do not depend on it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable
-from twoaxis.resolution.fisher import leaves_bounds, predicted_spread
+from twoaxis.parameters import Parameter, Parameters
+from twoaxis.resolution.fisher import directions_of_interest, leaves_bounds, predicted_spread
 from twoaxis.resolution.layouts import ALL_LAYOUTS
 from twoaxis.resolution.matched_fit import deviance_limit
 from twoaxis.result import (
@@ -157,7 +159,9 @@ _DATA: Layout = {
 class Resolution(CenteredResult):
     """How well observations resolve the parameters; the result of `twoaxis.resolve`.
 
-    Arrays over parameters lose that dimension where there is only one parameter.
+    Properties hold the parameters of interest, and lose the dimension "parameter" where there is
+    only one. Nuisance parameters are fitted along with them in every replica, profile set and
+    standard error; their own numbers are in `data` and at the end of the tables.
 
     Attributes
     ----------
@@ -315,6 +319,9 @@ class Resolution(CenteredResult):
 
     def _of_parameters(self, variable: str) -> xr.DataArray:
         array: xr.DataArray = self.data[variable]
+        names = self.parameters.of_interest
+        if len(names) < array.sizes["parameter"]:
+            array = array.sel(parameter=names)
         if array.sizes["parameter"] > 1:
             return array
         one: xr.DataArray = array.isel(parameter=0, drop=True)
@@ -399,15 +406,16 @@ class Resolution(CenteredResult):
     def select(self, parameter: str | None = None, layout: str | None = None) -> xr.Dataset:
         """Return the part of the data about one parameter, on one layout or on all.
 
-        The parameter may be left out where there is only one.
+        The parameter may be left out where only one is of interest.
         """
-        if parameter is None and len(self.names) == 1:
-            parameter = self.names[0]
+        of_interest = self.parameters.of_interest
+        if parameter is None and len(of_interest) == 1:
+            parameter = of_interest[0]
         if parameter not in self.names:
             raise InputError(
                 f"one of the parameters {', '.join(self.names)}",
                 f"parameter={parameter!r}",
-                f'name one, as in parameter="{self.names[0]}"',
+                f'name one, as in parameter="{of_interest[0]}"',
             )
         if layout is not None and layout not in self.layout_names:
             raise InputError(
@@ -418,18 +426,43 @@ class Resolution(CenteredResult):
         chosen: xr.Dataset = self.data.sel(parameter=parameter)
         return chosen if layout is None else chosen.sel(layout=[layout])
 
+    def in_order_of(self, parameters: Mapping[str, Parameter]) -> Resolution:
+        """Return the same resolution with its parameters in the order of a residual's.
+
+        The parameters of interest must be the same. Each side may have nuisance parameters of its
+        own, such as an initial amount that only the simulator has: those of the resolution come
+        last, and those of the residual are not in it.
+
+        Parameters
+        ----------
+        parameters : mapping of str to Parameter
+            Those of the residual.
+        """
+        own, others = self.parameters, Parameters(parameters)
+        if set(own.of_interest) != set(others.of_interest):
+            extra = sorted(set(own.of_interest) ^ set(others.of_interest))
+            raise InputError(
+                f"a resolution of the parameters {', '.join(others.of_interest)}",
+                f"one of {', '.join(own.of_interest)}",
+                "resolve the parameters that the residual takes; where only the simulator or only "
+                f"the residual has {' and '.join(extra)}, declare Parameter(nuisance=True, ...)",
+            )
+        shared = [name for name in others if name in own]
+        order = [*shared, *(name for name in own if name not in others)]
+        return Resolution(self.data.sel(parameter=order, other_parameter=order), self.live)
+
     def summary(self) -> pd.DataFrame:
         """Return a table: a row for each layout, and one for all of them together.
 
         Errors are in percent; ``ci_low`` and ``ci_high`` are the 95% interval of the mean. With
-        several parameters the rows are indexed by parameter and layout.
+        several parameters the rows are indexed by parameter and layout, nuisance parameters last.
         """
         return self._summary.copy()
 
     @cached_property
     def _summary(self) -> pd.DataFrame:
-        rows = {}
-        for parameter in self.names:
+        rows, parameters = {}, self.parameters
+        for parameter in sorted(parameters, key=lambda name: parameters[name].nuisance):
             chosen = self.data.sel(parameter=parameter)
             for layout in self.layout_names:
                 rows[parameter, layout] = _row(chosen.sel(layout=[layout]))
@@ -437,15 +470,18 @@ class Resolution(CenteredResult):
                 rows[parameter, ALL_LAYOUTS] = _row(chosen)
         table = pd.DataFrame.from_dict(rows, orient="index")
         if self.replicas > 1:
-            low, high = self._mean_intervals()
+            low, high = self._mean_intervals(list(dict.fromkeys(name for name, _ in rows)))
             table.insert(1, "ci_low", low)
             table.insert(2, "ci_high", high)
         table.index = pd.MultiIndex.from_tuples(rows, names=["parameter", "layout"])
+        if parameters.nuisance.any():
+            table["nuisance"] = [parameters[name].nuisance for name, _ in rows]
         return table.droplevel("parameter") if len(self.names) == 1 else table
 
-    def _mean_intervals(self) -> tuple[FloatArray, FloatArray]:
+    def _mean_intervals(self, names: list[str]) -> tuple[FloatArray, FloatArray]:
         """Return the 95% ends of every mean in the summary, from one bootstrap for all."""
-        errors = self.data["deviation_percent"].values  # (parameter, layout, replica)
+        # (parameter, layout, replica)
+        errors = self.data["deviation_percent"].sel(parameter=names).values
         if len(self.layout_names) > 1:
             errors = np.concatenate([errors, errors.mean(axis=1, keepdims=True)], axis=1)
         by_replica = errors.reshape(-1, self.replicas)
@@ -485,25 +521,37 @@ class Resolution(CenteredResult):
         return table
 
     def directions(self) -> pd.DataFrame:
-        """Return the eigen-directions of the Fisher information, least resolved first.
+        """Return the directions of the parameters of interest, least resolved first.
 
-        A row for each layout and direction: its standard error in percent, whether one standard
-        error leaves the parameter bounds (``poorly_resolved``), and its component along every
-        parameter.
+        They are the eigen-directions of the Fisher information, or with nuisance parameters those
+        of what is left when they are fitted along. A row for each layout and direction: its
+        standard error in percent, whether one standard error leaves the parameter bounds
+        (``poorly_resolved``), and its component along every parameter of interest.
         """
-        rows = []
+        rows, parameters, center = [], self.parameters, self.center.values
+        units = parameters.percent_units(center)
         for layout in self.layout_names:
             chosen = self.data.sel(layout=layout)
-            for k in range(len(self.names)):
-                one = chosen.isel(direction=k)
-                components = dict(zip(self.names, one["direction_vector"].values, strict=True))
+            vectors, errors = directions_of_interest(
+                chosen["direction_vector"].values,
+                chosen["direction_sd_percent"].values / 100,
+                parameters.nuisance,
+            )
+            poorly = leaves_bounds(
+                vectors * units,
+                errors,
+                parameters.coordinates(center),
+                parameters.coordinate_bounds,
+            )
+            for k, vector in enumerate(vectors):
+                shares = parameters.named(vector)
                 rows.append(
                     {
                         "layout": layout,
                         "direction": k,
-                        "standard_error_percent": float(one["direction_sd_percent"]),
-                        "poorly_resolved": bool(one["direction_poorly_resolved"]),
-                        **components,
+                        "standard_error_percent": 100 * float(errors[k]),
+                        "poorly_resolved": bool(poorly[k]),
+                        **{name: shares[name] for name in parameters.of_interest},
                     }
                 )
         return pd.DataFrame(rows).set_index(["layout", "direction"])
@@ -514,6 +562,7 @@ class Resolution(CenteredResult):
         table = self.data_summary()
         return {
             "parameters": self.names,
+            "nuisance": [name for name, p in self.parameters.items() if p.nuisance],
             "centered_on": self.centered_on,
             "center": self.center.values,
             "layouts": self.layout_names,
@@ -553,14 +602,19 @@ class Resolution(CenteredResult):
         }
 
     def __repr__(self) -> str:
-        table = self.summary().to_string(float_format=_short)
-        data = self.data_summary()
+        names = self.parameters.of_interest
+        summary, data = self.summary(), self.data_summary()
+        if len(names) < len(self.names):
+            summary = summary.loc[names].drop(columns="nuisance")
+            data = None if data is None else data.loc[names]
+        table = summary.to_string(float_format=_short)
         fitted = [] if data is None else [DATA_TITLE, data.to_string(float_format=_short)]
         notes = [f"! {message}" for message in self.messages]
         return "\n".join([self._headline(), table, *fitted, *notes])
 
     def _headline(self) -> str:
-        center = ", ".join(f"{name} = {value:g}" for name, value in self.center.values.items())
+        values, names = self.center.values, self.parameters.of_interest
+        center = ", ".join(f"{name} = {values[name]:g}" for name in names)
         quantity = {
             "truth": f"relative error around the truth {center}",
             "delivered": f"relative deviation from the delivered {center}, not from a truth",
