@@ -254,3 +254,64 @@ def test_parameters_as_labelled_data_there_and_back():
     assert dict(Parameters.from_dataset(data)) == dict(SEVERAL)
     assert math.isnan(data["scale"].values[0])
     assert math.isnan(data["truth"].values[1])
+
+
+# ------------------------------------------------------------- nuisance parameters
+
+INTEREST = Parameter(truth=1.5, delivered=1.2, bounds=(1, 2))
+
+
+def with_nuisance(**known):
+    return Parameters({"nu": INTEREST, "a": Parameter(nuisance=True, bounds=(1, 4), **known)})
+
+
+@pytest.mark.parametrize(
+    ("known", "truth", "delivered"),
+    [
+        ({"start": 3.0}, 3.0, 3.0),
+        ({"delivered": 2.0, "start": 3.0}, 2.0, 2.0),
+        ({"truth": 2.5, "start": 3.0}, 2.5, 3.0),
+        ({"truth": 2.5}, 2.5, 2.5),
+        ({"truth": 2.5, "delivered": 2.0}, 2.5, 2.0),
+    ],
+)
+def test_a_nuisance_parameter_stands_at_the_best_known_value(known, truth, delivered):
+    parameters = with_nuisance(**known)
+    assert parameters.center(None) == Center("truth", {"nu": 1.5, "a": truth})
+    assert parameters.center("delivered").values == {"nu": 1.2, "a": delivered}
+    assert parameters.center({"nu": 1.7}).values == {"nu": 1.7, "a": delivered}
+    assert parameters.center({"nu": 1.7, "a": 1.1}).values == {"nu": 1.7, "a": 1.1}
+
+
+@pytest.mark.parametrize("at", [None, "truth", "delivered"])
+def test_a_nuisance_parameter_without_any_value_has_no_center(at):
+    parameters = with_nuisance()
+    assert parameters.truth is None
+    assert parameters.delivered is None
+    with pytest.raises(InputError) as error:
+        parameters.center(at)
+    assert error.value.got == "none of truth, delivered and start for a"
+    with pytest.raises(InputError, match="at to name the parameters"):
+        parameters.center({"nu": 1.5})
+    assert parameters.center({"nu": 1.5, "a": 2.0}).values["a"] == 2.0
+
+
+def test_a_parameter_of_interest_is_never_replaced_by_its_start():
+    parameters = Parameters({"nu": Parameter(start=1.5, bounds=(1, 2))})
+    assert parameters.delivered is None
+    with pytest.raises(InputError, match="a delivered value for every parameter"):
+        parameters.center(None)
+
+
+def test_a_nuisance_parameter_at_zero_refers_to_its_bounds():
+    offset = Parameter(nuisance=True, start=0.0, bounds=(-3.0, 2.0), coordinate="linear")
+    assert offset.percent_unit(0.0) == 3.0
+    assert offset.percent_unit(0.5) == 0.5
+    with pytest.raises(InputError, match="a magnitude to which percentages"):
+        Parameter(bounds=(-3.0, 2.0), coordinate="linear").percent_unit(0.0)
+
+
+def test_names_and_mask():
+    parameters = with_nuisance(start=2.0)
+    assert parameters.of_interest == ["nu"]
+    assert parameters.nuisance.tolist() == [False, True]
