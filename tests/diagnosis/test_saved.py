@@ -203,7 +203,7 @@ TAMPERED = {
     "a larger tolerance": (write("tolerance_material", 50.0), "route|reason"),
     "another delivered error": (write("verdict/delivered_percent", 2.0), "delivered_percent"),
     "another displacement": (write("score/displacement", 0.1), "displacement"),
-    "another strength": (write("score/H", 9.0), "displacement|H"),
+    "another strength": (write("score/H", 9.0), "strength"),
     "another gap": (write("delivery/gap", 0.1), "gap"),
     "another preferred value": (write("delivery/preferred", 1.1), "gap|preferred|preference"),
     "another matched error": (write("matched/deviation_percent", 9.0), "deviation_percent"),
