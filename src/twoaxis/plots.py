@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from twoaxis.report.figures.comparison import plot_comparison as plot_comparison
     from twoaxis.report.figures.confidence_set import plot_calibration as plot_calibration
     from twoaxis.report.figures.confidence_set import plot_confidence_set as plot_confidence_set
+    from twoaxis.report.figures.correlation import plot_correlation as plot_correlation
     from twoaxis.report.figures.decision_map import plot_decision_map as plot_decision_map
     from twoaxis.report.figures.delivery import plot_delivery as plot_delivery
+    from twoaxis.report.figures.directions import plot_directions as plot_directions
     from twoaxis.report.figures.evidence import plot_evidence as plot_evidence
     from twoaxis.report.figures.evidence_map import plot_evidence_map as plot_evidence_map
+    from twoaxis.report.figures.forest import plot_forest as plot_forest
     from twoaxis.report.figures.polish import plot_polish as plot_polish
     from twoaxis.report.figures.profile import plot_profile as plot_profile
     from twoaxis.report.figures.resolution import plot_resolution as plot_resolution
@@ -32,10 +35,13 @@ _FIGURES = {
     "plot_calibration": "confidence_set",
     "plot_comparison": "comparison",
     "plot_confidence_set": "confidence_set",
+    "plot_correlation": "correlation",
     "plot_decision_map": "decision_map",
     "plot_delivery": "delivery",
+    "plot_directions": "directions",
     "plot_evidence": "evidence",
     "plot_evidence_map": "evidence_map",
+    "plot_forest": "forest",
     "plot_polish": "polish",
     "plot_profile": "profile",
     "plot_resolution": "resolution",

@@ -173,6 +173,36 @@ def several_equations():
     return ta.audit(frozen, tolerance=TOLERANCE)
 
 
+MANY = 7
+
+
+def many():
+    """Seven amplitudes of bumps that overlap with their neighbors, one of them a nuisance."""
+    x = np.linspace(0, 1, 36)
+    shapes = np.exp(-((6 * x[:, None] - np.arange(MANY)) ** 2))
+    preferred = 1 + 0.04 * np.sin(np.arange(MANY))
+
+    def known(**more):
+        return {
+            f"a{j}": ta.Parameter(
+                truth=1.0, bounds=BOUNDS, label=rf"$a_{j}$", unit="1/s", nuisance=j == 2, **more
+            )
+            for j in range(MANY)
+        }
+
+    def forward(**values):
+        return shapes @ np.array([values[name] for name in known()])
+
+    def residual(**values):
+        return shapes @ (np.array([values[name] for name in known()]) - preferred)
+
+    found = ta.resolve(forward, known(), noise=0.02, replicas=2, starts=1, progress=False)
+    return ta.audit(
+        residual, known(delivered=1.06), ta.views.Pointwise(), points=x, resolution=found,
+        data=forward(**dict.fromkeys(known(), 1.0)), tolerance=TOLERANCE, candidates=9,
+    )  # fmt: skip
+
+
 MAKERS = {
     "everything": everything,
     "candidate": lambda: everything(None),
@@ -194,6 +224,7 @@ MAKERS = {
     "linear": linear,
     "three axes": three_axes,
     "several equations": several_equations,
+    "many": many,
     "elsewhere": lambda: ta.audit(
         field(1.3, 1.28), resolution=resolution(center=1.5), tolerance=TOLERANCE
     ),

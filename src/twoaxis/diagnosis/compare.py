@@ -6,12 +6,13 @@ share is a property of data, view and method; the variation between them is that
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, final
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 from twoaxis.diagnosis.decision_map import Route
 from twoaxis.diagnosis.result import Audit
@@ -34,7 +35,8 @@ class Comparison(Result[xr.Dataset]):
 
     The dataset holds, per audit and parameter and in coordinates: ``total`` (delivered minus
     reference), ``preference`` (frozen scan minimum minus reference), ``gap`` (delivered minus
-    preferred, so that total = preference + gap), ``displacement`` (D) and the ``route``. The
+    preferred, so that total = preference + gap), ``displacement`` (D), ``matched`` (matched
+    estimate minus reference) with its interval, and the ``route``. The
     reference is the common center; around candidates, which differ, it is the mean candidate, and
     D starts from each candidate.
     """
@@ -47,11 +49,18 @@ class Comparison(Result[xr.Dataset]):
                 ("parameter",), "float", "value that displacements start from", finite=True
             ),
             "audit": Variable(("audit",), "int", "number of the audit"),
+            "name": Variable(
+                ("audit",), "text", "name of the audit; its number where none is given"
+            ),
             "run": Variable(("audit",), "text", "key of the audited run; empty: not known"),
             "total": Variable(_AP, "float", "delivered minus reference; NaN: none delivered"),
             "preference": Variable(_AP, "float", "scan minimum minus reference; NaN: none"),
             "gap": Variable(_AP, "float", "delivered minus preferred; NaN: not known"),
             "displacement": Variable(_AP, "float", "displacement D from the center", finite=True),
+            "matched": Variable(_AP, "float", "matched estimate minus reference; NaN: not known"),
+            "matched_lower": Variable(_AP, "float", "lower end of its interval, minus reference"),
+            "matched_upper": Variable(_AP, "float", "upper end of its interval, minus reference"),
+            "matched_level": Variable(("audit",), "float", "level of that interval; NaN: none"),
             "route": Variable(_AP, "text", "what to do next about the parameter"),
         }
     }
@@ -82,12 +91,30 @@ class Comparison(Result[xr.Dataset]):
         return int(self.data.sizes["audit"])
 
     @property
+    def names(self) -> list[str]:
+        """Names of the audits; their numbers where none were given."""
+        return [str(name) for name in self.data["name"].values]
+
+    def values(self, quantity: str, parameter: str) -> NDArray[np.float64]:
+        """Return a quantity of one parameter as physical values, one for each audit.
+
+        Parameters
+        ----------
+        quantity : {"total", "preference", "matched", "matched_lower", "matched_upper"}
+            "total" gives the delivered values, "preference" the preferred ones.
+        parameter : str
+        """
+        one = self.parameters[parameter]
+        home = float(one.to_coordinate(self.reference[parameter]))
+        return one.to_value(home + self.data[quantity].sel(parameter=parameter).values)
+
+    @property
     def table(self) -> pd.DataFrame:
         """A row per audit and parameter."""
-        columns = (*QUANTITIES, "route")
+        columns = (*QUANTITIES, "matched", "route")
         rows = {n: self.data[n].transpose("audit", "parameter").values.ravel() for n in columns}
         index = pd.MultiIndex.from_product(
-            [self.data["audit"].values, self.parameters.names], names=["audit", "parameter"]
+            [self.names, self.parameters.names], names=["audit", "parameter"]
         )
         return pd.DataFrame(rows, index=index)
 
@@ -137,18 +164,22 @@ class Comparison(Result[xr.Dataset]):
                     f"{row['mean']:+.4f} ± {row['se']:.2g} on average; standard deviation "
                     f"between retrainings {row['sd']:.2g}"
                 )
+        named = [name for k, name in enumerate(self.names) if name != str(k)]
+        if named:
+            lines.append(f"Audits: {', '.join(map(visible, self.names))}")
         routes = ", ".join(f"{route.value} ({n})" for route, n in self.routes.items())
         return "\n".join([*lines, f"Routes: {routes}"])
 
 
-def compare(audits: Iterable[Audit]) -> Comparison:
-    """Compare several retrainings of one problem.
+def compare(audits: Iterable[Audit] | Mapping[str, Audit]) -> Comparison:
+    """Compare several retrainings of one problem, or several methods for it.
 
     Parameters
     ----------
-    audits : iterable of Audit
+    audits : iterable of Audit, or mapping of str to Audit
         Of the same parameters, in the same coordinates, around the same kind of center; around
-        a truth or a point, around the same one.
+        a truth or a point, around the same one. The names of a mapping appear in the table and
+        in the picture, as in ``compare({"RBA": one, "no weights": other})``.
 
     Examples
     --------
@@ -162,7 +193,9 @@ def compare(audits: Iterable[Audit]) -> Comparison:
     >>> table.loc[("k", "preference"), ["mean", "sd"]].round(3).tolist()
     [0.139, 0.044]
     """
-    found = list(audits)
+    named = isinstance(audits, Mapping)
+    names = [str(name) for name in audits] if named else None
+    found: list[Audit] = list(audits.values() if isinstance(audits, Mapping) else audits)
     _check(found)
     first = found[0]
     parameters = first.parameters.replace(delivered=None)
@@ -174,16 +207,33 @@ def compare(audits: Iterable[Audit]) -> Comparison:
     def coordinates(values: dict[str, float] | None) -> Any:
         return unknown if values is None else parameters.coordinates(values) - reference
 
+    def matched(variable: str) -> Any:
+        groups = [audit.group("/matched") for audit in found]
+        return np.stack(
+            [
+                coordinates(None if g is None else parameters.named(g[variable].values))
+                for g in groups
+            ]
+        )
+
     return Comparison.from_values(
         {
             **parameters.variables(),
             "reference": parameters.physical(reference),
             "audit": np.arange(len(found)),
+            "name": names or [str(k) for k in range(len(found))],
             "run": [audit.run for audit in found],
             "total": np.stack([coordinates(audit.parameters.delivered) for audit in found]),
             # Delivery is assessed under the training view.
             "preference": np.stack([coordinates(audit.training.scan.minimum) for audit in found]),
             "displacement": np.stack([a.score.data["displacement"].values for a in found]),
+            "matched": matched("estimate"),
+            "matched_lower": matched("lower"),
+            "matched_upper": matched("upper"),
+            "matched_level": [
+                np.nan if (g := audit.group("/matched")) is None else float(g["level"])
+                for audit in found
+            ],
             "route": [[route.value for route in audit.routes.values()] for audit in found],
         },
         {"centered_on": first.centered_on},

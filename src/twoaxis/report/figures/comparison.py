@@ -1,17 +1,23 @@
-"""Several retrainings: delivered values, preferred values and delivery gaps side by side."""
+"""Several audits side by side: a row for each, or a dot for each where there are many."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from twoaxis.diagnosis import Comparison
+from twoaxis.report.figures.forest import plot_forest
 from twoaxis.report.inputs import choose, part_of
-from twoaxis.report.theme import axis_or_new, strip
-from twoaxis.text import shortened
+from twoaxis.report.theme import axis_or_new, named, strip
+
+# More audits than this are dots, not rows.
+MOST_ROWS = 30
 
 
 def plot_comparison(result: Any, *, parameter: str | None = None, ax: Any = None) -> Any:
-    """Draw one dot per retraining: delivered, preferred, and the gap between them.
+    """Draw delivered, preferred and matched values of several audits.
+
+    Up to 30 audits are the rows of a forest plot (`plot_forest`). More of them are dots:
+    delivered, preferred, and the gap between them, in the coordinate.
 
     Parameters
     ----------
@@ -26,6 +32,8 @@ def plot_comparison(result: Any, *, parameter: str | None = None, ax: Any = None
     """
     found = part_of(result, Comparison, "comparison")
     name = choose(found.parameters.names, parameter)
+    if found.count <= MOST_ROWS:
+        return plot_forest(found, parameter=name, ax=ax)
     one = found.data.sel(parameter=name)
     start = {"truth": "truth", "delivered": "mean candidate"}.get(found.centered_on, "point")
     rows = {
@@ -34,5 +42,6 @@ def plot_comparison(result: Any, *, parameter: str | None = None, ax: Any = None
         "delivery gap": one["gap"].values,
     }
     roles = dict(zip(rows, ("delivered", "preferred", "muted"), strict=True))
-    log = "log " if found.parameters[name].coordinate == "log" else ""
-    return strip(axis_or_new(ax), rows, roles, f"difference of {log}{shortened(name)}")
+    own = found.parameters[name]
+    log = "log " if own.coordinate == "log" else ""
+    return strip(axis_or_new(ax), rows, roles, f"difference of {log}{named(own, name)}", of=own)

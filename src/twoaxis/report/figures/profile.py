@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
 from twoaxis.diagnosis import Audit
 from twoaxis.geometry import FrozenScan
+from twoaxis.parameters import Parameter
 from twoaxis.report.inputs import center_word, choose, part_of
 from twoaxis.report.theme import axis_or_new, color, label, legend_above, mark, named, open_frame
 from twoaxis.text import number, visible
@@ -19,10 +21,18 @@ FloatArray = NDArray[np.float64]
 LOGARITHMIC = 30.0
 # What lies further below the largest value is rounding, and not shown.
 DEPTH = 1e-9
+# Values of a part of a profile.
+FINE = 300
 
 
 def plot_profile(
-    result: Any, *, parameter: str | None = None, training_view: bool = False, ax: Any = None
+    result: Any,
+    *,
+    parameter: str | None = None,
+    training_view: bool = False,
+    limits: tuple[float, float] | None = None,
+    legend: bool = True,
+    ax: Any = None,
 ) -> Any:
     """Draw the frozen profile along one parameter, with its quadratic model and its minimum.
 
@@ -37,6 +47,10 @@ def plot_profile(
         Needed when there are several.
     training_view : bool
         Of an audit: draw the profile under the training view, where that is another one.
+    limits : tuple of float, optional
+        Values of the parameter to draw between; by default its bounds. Between the computed
+        candidates the profile is interpolated.
+    legend : bool
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -49,28 +63,45 @@ def plot_profile(
     name = choose(found.names, parameter)
     scan = found.data.sel(parameter=name)
     ax = axis_or_new(ax)
-    x, profile = scan["candidate_value"].values, scan["profile"].values
+    own = found.parameters[name]
+    x, profile = _between(own, scan, "profile", limits)
     ax.plot(x, profile, color=color("ink"), lw=2, label="frozen profile", zorder=4)
     model = profile
     if "quadratic_model" in scan:
-        model = scan["quadratic_model"].values
+        _, model = _between(own, scan, "quadratic_model", limits)
         ax.plot(x, model, color=color("muted"), lw=1.3, ls=(0, (5, 2)), label="quadratic model")
-    if found.parameters[name].coordinate == "log":
-        _logarithmic(ax, x)
+    if own.coordinate == "log":
+        logarithmic(ax, x)
     _choose_height(ax, profile, model)
     _mark_values(ax, found, name)
     if len(found.names) == 1:  # minima of all parameters together do not lie on the curve
         _mark_minima(ax, found)
-    own = found.parameters[name]
     others = ", others at the center" if len(found.names) > 1 else ""
     words = f"{named(own, name, unit=True)}{others}"
     label(ax, words, "residual loss of the frozen field", of=own)
     open_frame(ax)
-    legend_above(ax)
+    if limits is not None:
+        ax.set_xlim(*limits)
+    if legend:
+        legend_above(ax)
     return ax
 
 
-def _logarithmic(ax: Any, x: FloatArray) -> None:
+def _between(
+    parameter: Parameter, scan: xr.Dataset, variable: str, limits: tuple[float, float] | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return values of the parameter and what was found there, between limits."""
+    value, found = scan["candidate_value"].values, scan[variable].values
+    if limits is None:
+        return value, found
+    from scipy.interpolate import PchipInterpolator  # loaded when a part is drawn
+
+    low, high = parameter.to_coordinate(np.clip(limits, value.min(), value.max()))
+    q, own = np.linspace(low, high, FINE), parameter.to_coordinate(value)
+    return parameter.to_value(q), PchipInterpolator(own, found)(q)
+
+
+def logarithmic(ax: Any, x: FloatArray) -> None:
     """Scale the axis logarithmically, with plain numbers at its ticks."""
     from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 

@@ -34,6 +34,7 @@ class Recorded:
     center: Center
     history: xr.Dataset | None
     snapshots: xr.Dataset | None
+    matched: xr.Dataset | None = None
 
     @classmethod
     def of(cls, result: Any) -> Recorded:
@@ -42,7 +43,7 @@ class Recorded:
             return cls(result.parameters, result.center, None, result.data)
         audit: Audit = as_audit(result)
         history, snapshots = audit.group("/history"), audit.group("/snapshots")
-        return cls(audit.parameters, audit.center, history, snapshots)
+        return cls(audit.parameters, audit.center, history, snapshots, audit.group("/matched"))
 
     @property
     def values(self) -> xr.DataArray | None:
@@ -68,7 +69,8 @@ def plot_along_training(
     """Draw one quantity against the training step.
 
     "parameter" shows the parameter and, with snapshots, the value that the field of each step
-    prefers; the band between them is the delivery gap. "loss" shows what was recorded. "strength"
+    prefers; the band between them is the delivery gap. Of an audit with a matched fit, the
+    other band is the interval that the data allow. "loss" shows what was recorded. "strength"
     is H and "gap" the preference and the gap in the coordinate; both need snapshots.
 
     Parameters
@@ -142,6 +144,7 @@ def _parameter(ax: Any, found: Recorded, name: str) -> None:
         ax.plot(steps, delivered, dots, color=color("delivered"), ms=5, label="at the snapshot")
         shade = {"color": color("muted"), "alpha": 0.18, "lw": 0}
         ax.fill_between(steps, delivered, preferred, label="delivery gap", **shade)
+    _matched_band(ax, found, name)
     center = found.center.values[name]
     word = f"{center_word(found.center.kind)} {number(center)}"
     ax.axhline(center, color=color("center"), lw=1.4, label=word)
@@ -150,6 +153,17 @@ def _parameter(ax: Any, found: Recorded, name: str) -> None:
         if low > 0 and high / low > 4:
             _log_height(ax, np.array([low, high]))
     label(ax, y=named(parameter, name, unit=True), of=parameter)
+
+
+def _matched_band(ax: Any, found: Recorded, name: str) -> None:
+    """Draw the interval of the matched fit to the data, over all steps."""
+    if found.matched is None:
+        return
+    one = found.matched.sel(parameter=name)
+    low, high = float(one["lower"]), float(one["upper"])
+    if np.isfinite([low, high]).all():
+        words = f"matched {100 * float(one['level']):g}% interval"
+        ax.axhspan(low, high, color=color("matched"), alpha=0.2, lw=0, label=words, zorder=0)
 
 
 def _strength(ax: Any, found: Recorded, name: str) -> None:
