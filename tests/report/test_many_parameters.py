@@ -89,14 +89,14 @@ def test_the_correlation_is_that_of_the_observations_or_of_the_residual(audit_of
 def test_the_weakest_directions_come_first(audit_of):
     audit = audit_of("many")
     ax = plots.plot_directions(audit, count=3)
-    H = audit.score.data["H"].values
-    units = audit.parameters.percent_units(audit.center.values)
     drawn = np.asarray(ax.images[0].get_array())
-    np.testing.assert_allclose(drawn, audit.directions().iloc[:3, :7].to_numpy())
-    # An eigenvector of H in units of 100%: its Rayleigh quotient is the smallest eigenvalue.
-    scaled = H / np.outer(units, units)
-    values = np.linalg.eigvalsh(scaled)
-    assert drawn[0] @ scaled @ drawn[0] == pytest.approx(values[0], abs=1e-12 * values[-1])
+    np.testing.assert_allclose(drawn, audit.directions().iloc[:3, :6].to_numpy())
+    # In units of 100% a direction's Rayleigh quotient is an eigenvalue; truths of 1 have unit 1.
+    strength = audit.score.strength
+    values = np.linalg.eigvalsh(strength)
+    np.testing.assert_allclose(np.diag(drawn @ strength @ drawn.T), values[:3], rtol=1e-9)
+    names = [text.get_text() for text in ax.get_xticklabels()]
+    assert names == [rf"$a_{j}$" for j in (0, 1, 3, 4, 5, 6)]
     ax.figure.canvas.draw()
 
 

@@ -50,7 +50,7 @@ def words(ax):
 def test_every_picture_of_every_audit(audit_of, case, picture):
     draw, options, needed = PICTURES[picture]
     audit = audit_of(case)
-    for name in audit.parameters:
+    for name in audit.names:
         figure, ax = plt.subplots(layout="constrained")
         if not holds(audit, needed):
             with pytest.raises(ta.InputError, match="fix: use twoaxis"):

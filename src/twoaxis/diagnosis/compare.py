@@ -61,7 +61,7 @@ class Comparison(Result[xr.Dataset]):
             "matched_lower": Variable(_AP, "float", "lower end of its interval, minus reference"),
             "matched_upper": Variable(_AP, "float", "upper end of its interval, minus reference"),
             "matched_level": Variable(("audit",), "float", "level of that interval; NaN: none"),
-            "route": Variable(_AP, "text", "what to do next about the parameter"),
+            "route": Variable(_AP, "text", "what to do next; empty: a nuisance parameter"),
         }
     }
     attributes: ClassVar = {"/": ("centered_on",)}
@@ -121,7 +121,8 @@ class Comparison(Result[xr.Dataset]):
     @property
     def routes(self) -> dict[Route, int]:
         """How many of the parameters' verdicts chose each route, most frequent first."""
-        counts = self.table["route"].value_counts()
+        routes = self.table["route"]
+        counts = routes[routes != ""].value_counts()
         return {Route(str(name)): int(n) for name, n in counts.items()}
 
     def summary(self) -> pd.DataFrame:
@@ -208,13 +209,13 @@ def compare(audits: Iterable[Audit] | Mapping[str, Audit]) -> Comparison:
         return unknown if values is None else parameters.coordinates(values) - reference
 
     def matched(variable: str) -> Any:
-        groups = [audit.group("/matched") for audit in found]
-        return np.stack(
-            [
-                coordinates(None if g is None else parameters.named(g[variable].values))
-                for g in groups
-            ]
-        )
+        rows = []
+        for audit in found:
+            group = audit.group("/matched")
+            # The forward model need not have every nuisance parameter.
+            known = {} if group is None else dict(group[variable].to_series())
+            rows.append(coordinates({name: known.get(name, np.nan) for name in parameters}))
+        return np.stack(rows)
 
     return Comparison.from_values(
         {
@@ -234,7 +235,10 @@ def compare(audits: Iterable[Audit] | Mapping[str, Audit]) -> Comparison:
                 np.nan if (g := audit.group("/matched")) is None else float(g["level"])
                 for audit in found
             ],
-            "route": [[route.value for route in audit.routes.values()] for audit in found],
+            "route": [
+                [audit.routes[n].value if n in audit.routes else "" for n in parameters]
+                for audit in found
+            ],
         },
         {"centered_on": first.centered_on},
     )

@@ -157,7 +157,7 @@ def resimulation_rows(audit: Audit) -> list[Resimulated]:
         one = group.isel(value_of=k)
         values = ", ".join(
             f"{f'{visible(n)} = ' if several else ''}{number(float(v), '.5g')}"
-            for n, v in zip(audit.names, one["value"].values, strict=True)
+            for n, v in one["value"].sel(parameter=audit.names).to_series().items()
         )
         p, status = float(one["p_value"]), str(one["status"].values)
         rows.append(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from twoaxis.diagnosis import Audit
 from twoaxis.diagnosis.result import MISSING
 from twoaxis.errors import InputError
+from twoaxis.parameters import Parameter
 from twoaxis.result import Result
 
 Part = TypeVar("Part", bound=Result[Any])
@@ -40,10 +41,14 @@ def part_of(result: Any, cls: type[Part], name: str) -> Part:
     return found
 
 
-def choose(names: Sequence[str], parameter: str | None) -> str:
-    """Return the name of one parameter, which may be left out where there is only one."""
-    if parameter is None and len(names) == 1:
-        return names[0]
+def choose(parameters: Sequence[str] | Mapping[str, Parameter], parameter: str | None) -> str:
+    """Return the name of one parameter, which may be left out where only one is of interest."""
+    names = list(parameters)
+    interest = names
+    if isinstance(parameters, Mapping):
+        interest = [name for name, one in parameters.items() if not one.nuisance]
+    if parameter is None and len(interest) == 1:
+        return interest[0]
     if parameter is None or parameter not in names:
         raise InputError(
             f"one of the parameters {', '.join(names)}",

@@ -31,7 +31,7 @@ def plot_comparison(result: Any, *, parameter: str | None = None, ax: Any = None
     matplotlib.axes.Axes
     """
     found = part_of(result, Comparison, "comparison")
-    name = choose(found.parameters.names, parameter)
+    name = choose(found.parameters, parameter)
     if found.count <= MOST_ROWS:
         return plot_forest(found, parameter=name, ax=ax)
     one = found.data.sel(parameter=name)

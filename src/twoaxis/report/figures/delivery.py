@@ -81,7 +81,7 @@ def plot_delivery(result: Any, *, parameter: str | None = None, ax: Any = None) 
     from matplotlib.ticker import MaxNLocator
 
     found = part_of(result, Delivery, "delivery")
-    name = choose(list(found.parameters), parameter)
+    name = choose(found.parameters, parameter)
     steps = steps_of(found, name)
     ax = axis_or_new(ax, SIZE)
     for row, step in enumerate(steps):

@@ -47,7 +47,7 @@ def plot_directions(audit: Any, *, count: int = SHOWN, ax: Any = None) -> Any:
     vectors = verdict["direction_vector"].transpose("direction", "parameter").values[:count]
     ax = axis_or_new(ax, size_of(audit, count))
     drawn = ax.imshow(vectors, cmap=diverging(), vmin=-1, vmax=1, aspect="auto")
-    parameters = audit.parameters
+    parameters = {name: audit.parameters[name] for name in audit.names}
     texts = [named(p, name, 12) for name, p in parameters.items()]
     ax.set_xticks(range(len(texts)), texts, rotation=45, ha="right", rotation_mode="anchor")
     for text, parameter in zip(ax.get_xticklabels(), parameters.values(), strict=True):

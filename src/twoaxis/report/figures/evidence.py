@@ -71,7 +71,7 @@ def plot_evidence(
     points = group["points"].values
     names = [shortened(name, 16) for name in group["axis"].values]
     ax = axis_or_new(ax, SMALL)
-    own = None if quantity != "evidence" else audit.parameters[choose(audit.names, parameter)]
+    own = None if quantity != "evidence" else audit.parameters[choose(audit.parameters, parameter)]
     if points.shape[1] == 1:
         _line(ax, points[:, 0], values)
         label(ax, names[0])
@@ -114,7 +114,7 @@ def _values(
             'quantity "field", "residual" or "evidence"', repr(quantity), "choose one of them"
         )
     if parameter is not None or quantity == "evidence":
-        name = choose(audit.names, parameter)
+        name = choose(audit.parameters, parameter)
     if quantity == "evidence":
         values = group["contribution"].sel(parameter=name).values
         words = f"evidence: + pulls {named(audit.parameters[name], name, 12)} down"

@@ -46,7 +46,7 @@ def plot_evidence_map(result: Any, *, parameter: str | None = None, ax: Any = No
     matplotlib.axes.Axes or array of two of them
     """
     found = part_of(result, EvidenceMap, "evidence_map")
-    name = choose(found.parameters.names, parameter)
+    name = choose(found.parameters, parameter)
     flat = found.data.sizes["axis"] <= 2
     if ax is None:
         import matplotlib.pyplot as plt

@@ -82,7 +82,7 @@ def plot_forest(result: Any, *, parameter: str | None = None, ax: Any = None) ->
     matplotlib.axes.Axes
     """
     if isinstance(result, Comparison):
-        name = choose(result.parameters.names, parameter)
+        name = choose(result.parameters, parameter)
         rows = rows_of_comparison(result, name)
         ax = axis_or_new(ax, size_of(result))
         _draw(ax, rows)
@@ -118,13 +118,13 @@ def plot_forest(result: Any, *, parameter: str | None = None, ax: Any = None) ->
 
 def size_of(result: Any) -> tuple[float, float]:
     """Return the size of the figure, in inches."""
-    count = result.count if isinstance(result, Comparison) else len(result.names)
+    count = result.count if isinstance(result, Comparison) else len(result.parameters)
     return WIDE[0], REST + ROW * max(count, 2)
 
 
 def rows_of_audit(audit: Audit) -> Rows:
     """Return the parameters of an audit, in percent of its center; nuisance parameters last."""
-    names = sorted(audit.names, key=lambda name: audit.parameters[name].nuisance)
+    names = sorted(audit.parameters, key=lambda name: audit.parameters[name].nuisance)
     group, minimum = audit.group("/matched"), audit.scan.minimum or {}
     delivered = audit.parameters.delivered or {}
 
@@ -132,7 +132,7 @@ def rows_of_audit(audit: Audit) -> Rows:
         return np.array([audit.off(n, values[n]) if n in values else np.nan for n in names])
 
     def matched(variable: str) -> FloatArray:
-        known = {} if group is None else audit.parameters.named(group[variable].values)
+        known = {} if group is None else dict(group[variable].to_series())
         return percents(known)
 
     return Rows(
@@ -221,7 +221,7 @@ def describe(result: Audit | Comparison, parameter: str | None = None) -> str:
         rows, unit = rows_of_audit(result), "%"
         head = f"Deviation of {len(rows.names)} parameters from the {result.center_word}"
     else:
-        name = choose(result.parameters.names, parameter)
+        name = choose(result.parameters, parameter)
         rows, unit = rows_of_comparison(result, name), ""
         head = f"{visible(name)} in {result.count} audits"
 

@@ -27,7 +27,7 @@ def plot_polish(result: Any, *, parameter: str | None = None, ax: Any = None) ->
     matplotlib.axes.Axes
     """
     found = part_of(result, Polish, "polish")
-    name = choose(found.parameters.names, parameter)
+    name = choose(found.parameters, parameter)
     one = found.data.sel(parameter=name)
     ax = axis_or_new(ax)
     stages = np.arange(one.sizes["stage"])

@@ -60,7 +60,7 @@ def plot_profile(
     if training_view and isinstance(result, Audit):
         result = result.training.scan
     found = part_of(result, FrozenScan, "scan")
-    name = choose(found.names, parameter)
+    name = choose(found.parameters, parameter)
     scan = found.data.sel(parameter=name)
     ax = axis_or_new(ax)
     own = found.parameters[name]

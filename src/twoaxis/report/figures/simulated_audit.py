@@ -24,7 +24,7 @@ def plot_simulated_audit(result: Any, *, parameter: str | None = None, ax: Any =
     matplotlib.axes.Axes
     """
     found = part_of(result, SimulatedAudit, "simulated_audit")
-    name = choose(found.parameters.names, parameter)
+    name = choose(found.parameters, parameter)
     one = found.data.sel(parameter=name)
     rows, roles = {}, {}
     for variable, words, role in (

@@ -74,7 +74,7 @@ def plot_spectrum(result: Any, *, parameter: str | None = None, ax: Any = None) 
     matplotlib.axes.Axes
     """
     found = part_of(result, Spectrum, "spectrum")
-    name = choose(found.names, parameter)
+    name = choose(found.parameters, parameter)
     modes = modes_of(found, name)
     ax = axis_or_new(ax)
     label(ax, "residual modes, up to this one", "cumulative share, %")

@@ -97,7 +97,7 @@ def plot_along_training(
         what, call = MISSING["/history" if quantity == "loss" else "/snapshots"]
         raise InputError(f"an audit with {what}", "one without it", f"use {call}")
     if quantity != "loss" or parameter is not None:
-        parameter = choose(names, parameter)
+        parameter = choose(recorded.parameters, parameter)
     ax = axis_or_new(ax)
     draw = {"loss": _loss, "parameter": _parameter, "strength": _strength, "gap": _gap}[quantity]
     draw(ax, recorded, parameter or names[0])
