@@ -294,6 +294,21 @@ class Parameters(Mapping[str, Parameter]):
         """The unknown functions by name, each with the parameters that are its node values."""
         return dict(self._functions)
 
+    def function(self, name: str | None = None) -> FunctionGroup:
+        """Return one unknown function; its name may be left out where there is only one."""
+        if name is None and len(self._functions) == 1:
+            return next(iter(self._functions.values()))
+        if name is None or name not in self._functions:
+            known = ", ".join(self._functions)
+            raise InputError(
+                f"one of the unknown functions {known}" if known else "an unknown function",
+                f"{name!r} among the parameters {', '.join(self)}",
+                f'name one, as in "{next(iter(self._functions))}"'
+                if known
+                else "declare it as twoaxis.UnknownFunction(nodes=..., bounds=...)",
+            )
+        return self._functions[name]
+
     @property
     def scalars(self) -> list[str]:
         """Names of the parameters that are numbers, not node values of a function."""

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from twoaxis.report.figures.evidence import plot_evidence as plot_evidence
     from twoaxis.report.figures.evidence_map import plot_evidence_map as plot_evidence_map
     from twoaxis.report.figures.forest import plot_forest as plot_forest
+    from twoaxis.report.figures.function import plot_function as plot_function
+    from twoaxis.report.figures.function import plot_function_directions as plot_function_directions
+    from twoaxis.report.figures.function import (
+        plot_function_displacement as plot_function_displacement,
+    )
     from twoaxis.report.figures.polish import plot_polish as plot_polish
     from twoaxis.report.figures.profile import plot_profile as plot_profile
     from twoaxis.report.figures.resolution import plot_resolution as plot_resolution
@@ -42,6 +47,9 @@ _FIGURES = {
     "plot_evidence": "evidence",
     "plot_evidence_map": "evidence_map",
     "plot_forest": "forest",
+    "plot_function": "function",
+    "plot_function_directions": "function",
+    "plot_function_displacement": "function",
     "plot_polish": "polish",
     "plot_profile": "profile",
     "plot_resolution": "resolution",

@@ -42,6 +42,8 @@ CLASSES = {
     "delivery": "twoaxis.geometry:Delivery",
     "evidence-map": "twoaxis.remedies:EvidenceMap",
     "frozen-scan": "twoaxis.geometry:FrozenScan",
+    "function-preference": "twoaxis.geometry.function:FunctionPreference",
+    "function-resolution": "twoaxis.resolution.function:FunctionResolution",
     "polish": "twoaxis.remedies:Polish",
     "residual": "twoaxis.exported:ExportedResidual",
     "resolution": "twoaxis.resolution:Resolution",

@@ -48,6 +48,7 @@ from twoaxis.result import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from twoaxis.geometry.function import FunctionPreference
     from twoaxis.views import BoundView, View
 
 FloatArray = NDArray[np.float64]
@@ -278,6 +279,19 @@ class FrozenScan(CenteredResult):
         parameters = self.parameters
         minimum = self.data["minimum"].values
         return parameters.named(np.abs(parameters.percent(minimum, self.center.values)))
+
+    def function(self, name: str | None = None) -> FunctionPreference:
+        """Return the minimum in an unknown function as a curve.
+
+        Parameters
+        ----------
+        name : str, optional
+            Needed when there are several functions.
+        """
+        # At call time: it builds upon this module.
+        from twoaxis.geometry.function import function_preference
+
+        return function_preference(self, name)
 
     def summary(self) -> pd.DataFrame:
         """Return a table with one row for each parameter: the center and the minimum.

@@ -69,6 +69,7 @@ from twoaxis.result import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from twoaxis.geometry.function import FunctionPreference
     from twoaxis.views import BoundView, View
 
 FloatArray = NDArray[np.float64]
@@ -621,6 +622,19 @@ class Score(CenteredResult):
         steps = along[:, None] * vectors * slope
         table |= {n: steps[:, self.names.index(n)] for n in parameters.of_interest}
         return pd.DataFrame(table).rename_axis("direction")
+
+    def function(self, name: str | None = None) -> FunctionPreference:
+        """Return the displacement of an unknown function as a curve, and its weak directions.
+
+        Parameters
+        ----------
+        name : str, optional
+            Needed when there are several functions.
+        """
+        # At call time: it builds upon this module.
+        from twoaxis.geometry.function import function_preference
+
+        return function_preference(self, name)
 
     def summary(self) -> pd.DataFrame:
         """Return a table with one row for each parameter, nuisance parameters last."""

@@ -22,6 +22,8 @@ PLOTS = {
     "delivery": "delivery:plot_delivery",
     "evidence-map": "evidence_map:plot_evidence_map",
     "frozen-scan": "profile:plot_profile",
+    "function-preference": "function:plot_function_displacement",
+    "function-resolution": "function:plot_function",
     "polish": "polish:plot_polish",
     "resolution": "resolution:plot_resolution",
     "runs": "runs:plot_runs",

@@ -16,6 +16,7 @@ from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Parameter, Parameters
 from twoaxis.resolution.fisher import directions_of_interest, leaves_bounds, predicted_spread
+from twoaxis.resolution.function import FunctionResolution, resolve_function
 from twoaxis.resolution.layouts import ALL_LAYOUTS
 from twoaxis.resolution.matched_fit import deviance_limit
 from twoaxis.result import (
@@ -493,6 +494,18 @@ class Resolution(CenteredResult):
         )
         low, high = np.quantile(estimates, [0.025, 0.975], axis=0)
         return low, high
+
+    def function(self, name: str | None = None, *, layout: str | None = None) -> FunctionResolution:
+        """Return what the observations determine of an unknown function, as a band over places.
+
+        Parameters
+        ----------
+        name : str, optional
+            Needed when there are several functions.
+        layout : str, optional
+            Needed when there are several layouts.
+        """
+        return resolve_function(self, name, layout)
 
     def data_summary(self) -> pd.DataFrame | None:
         """Return the matched fit to the data, or None without data.
