@@ -6,8 +6,13 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 
 import twoaxis as ta
-from twoaxis.resolution.function import length_scales, resolution_matrix, standard_error
-from twoaxis.unknown_function import Basis, about_function
+from twoaxis.resolution.function import (
+    about_function,
+    length_scales,
+    resolution_matrix,
+    standard_error,
+)
+from twoaxis.unknown_function import Basis
 
 NODES = np.linspace(0, 1, 6)
 VALUES = np.array([1.0, 2.0, 1.5, 1.2, 2.5, 3.0])

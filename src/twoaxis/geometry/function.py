@@ -21,11 +21,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
-from twoaxis.geometry.score import NULL_SHARE, direction_status
+from twoaxis.geometry.score import NULL_SHARE, direction_status, terms_of
 from twoaxis.io import Layout, Variable
 from twoaxis.result import Result
 from twoaxis.text import number, percent, visible
-from twoaxis.unknown_function import Basis, about_function, directions_of
+from twoaxis.unknown_function import Basis, directions_of
 
 if TYPE_CHECKING:
     from twoaxis.geometry.scan import FrozenScan
@@ -196,7 +196,10 @@ def function_preference(found: Score | FrozenScan, name: str | None = None) -> F
         if np.isfinite(own[kind].values).all():
             values[f"{kind}_value"] = own[kind].values
     if "H" in found.data:
-        values["strength"] = about_function(found.data["H"].values, group.columns)
+        # The other parameters are projected out as nuisance parameters are.
+        others = ~np.isin(np.arange(len(known)), group.columns)
+        terms = terms_of(found.data["B"].values, found.data["H"].values, 0.0, others)
+        values["strength"] = terms.strength
         values["direction_vector"] = directions_of(values["strength"])
     about = {
         "function": group.name,

@@ -41,7 +41,7 @@ from twoaxis.io import Layout, Variable
 from twoaxis.resolution.fisher import NULL_COMPONENT, NULL_SHARE
 from twoaxis.result import Result, require
 from twoaxis.text import number, percent, visible
-from twoaxis.unknown_function import Basis, about_function, directions_of
+from twoaxis.unknown_function import Basis, directions_of
 
 if TYPE_CHECKING:
     from twoaxis.resolution.result import Resolution
@@ -263,6 +263,32 @@ class FunctionResolution(Result[xr.Dataset]):
             f"{number(places[best], '.3g')} (±{percent(float(width[best]))}) and widest at "
             f"{number(places[worst], '.3g')} (±{percent(float(width[worst]))})"
         )
+
+
+def about_function(matrix: FloatArray, columns: NDArray[np.intp]) -> FloatArray:
+    r"""Return what an information or strength says about some parameters, the others left free.
+
+    The Schur complement :math:`S = M_{ff} - M_{fo} M_{oo}^\dagger M_{of}`, whose inverse is the
+    block of the inverse of M.
+
+    Parameters
+    ----------
+    matrix : array, shape (d, d)
+        Symmetric, positive semidefinite.
+    columns : array of int, shape (n,)
+        The parameters in question.
+    """
+    others = np.setdiff1d(np.arange(len(matrix)), columns)
+    own = matrix[np.ix_(columns, columns)]
+    if not others.size:
+        return np.asarray(own)
+    cross, rest = matrix[np.ix_(columns, others)], matrix[np.ix_(others, others)]
+    size = np.sqrt(np.maximum(np.diag(rest), 0.0))
+    size = np.where(size > 0, size, 1.0)
+    inverse = np.linalg.pinv(rest / np.outer(size, size), rcond=1e-12, hermitian=True)
+    scaled = cross / size
+    found = own - scaled @ inverse @ scaled.T
+    return np.asarray((found + found.T) / 2)
 
 
 def standard_error(information: FloatArray, slope: FloatArray) -> FloatArray:
