@@ -66,6 +66,75 @@ def test_a_profile_set_with_gaps_ends_at_its_outermost_crossing(seed):
     np.testing.assert_allclose(direct["upper"], bank["upper"], rtol=0.02)
 
 
+class TestSetsOfSeveralParameters:
+    LIMIT = 3.841458820694124
+
+    def straight(self, bounds=(-5.0, 5.0), noise=0.3, working=lambda b: True):
+        calls = []
+
+        def forward(a, b):
+            calls.append((a, b))
+            return a + b * T if working(b) else np.full(60, np.nan)
+
+        unknown = {
+            name: ta.Parameter(truth=1.0, bounds=bounds, coordinate="linear") for name in "ab"
+        }
+        live = ta.resolve(
+            forward, unknown, noise, replicas=1, validate=0, progress=False, method="direct"
+        ).live
+        data = 1.0 + T + noise * np.random.default_rng(7).standard_normal(60)
+        before = len(calls)
+        fits = live.fit(live.observed(data, None)).fits
+        slopes = np.column_stack([np.ones(60), T]) / noise
+        best = np.linalg.lstsq(slopes, data / noise)[0]
+        error = np.sqrt(np.diag(np.linalg.inv(slopes.T @ slopes)))
+        return fits, best, error, len(calls) - before
+
+    def test_a_linear_model_has_the_closed_form(self):
+        fits, best, error, runs = self.straight()
+        reach = np.sqrt(self.LIMIT) * error
+        np.testing.assert_allclose(fits.lower[0], best - reach, atol=1e-4 * error.min())
+        np.testing.assert_allclose(fits.upper[0], best + reach, atol=1e-4 * error.min())
+        assert not fits.open_lower.any()
+        assert not fits.open_upper.any()
+        assert runs < 150  # a full fit from three starts, and four ends
+
+    def test_a_set_that_reaches_a_bound_is_open(self):
+        fits, best, error, _ = self.straight(bounds=(0.7, 1.2))
+        reach = np.sqrt(self.LIMIT) * error[0]
+        assert best[0] - reach < 0.7
+        assert fits.open_lower[0, 0]
+        assert fits.lower[0, 0] == 0.7
+        assert not fits.open_upper[0, 0]
+        assert fits.upper[0, 0] == pytest.approx(best[0] + reach, abs=1e-4 * error[0])
+
+    def test_where_the_model_fails_the_set_ends(self):
+        fits, best, error, _ = self.straight(working=lambda b: b < 1.1)
+        assert best[1] + np.sqrt(self.LIMIT) * error[1] > 1.1
+        assert not fits.open_upper[0, 1]
+        assert fits.upper[0, 1] == pytest.approx(1.1, abs=2e-4 * error[1])
+        assert fits.upper[0, 1] < 1.1
+
+    @pytest.mark.parametrize("seed", [3, 4, 6])
+    def test_another_minimum_within_the_limit_belongs_to_the_set(self, seed):
+        """Frequency and amplitude: the profile of the frequency has many minima."""
+        noise = 2.5
+        data = wave(5.0) + noise * np.random.default_rng(seed).standard_normal(60)
+        unknown = {**frequency(), "a": ta.Parameter(truth=1.0, bounds=(0.05, 10.0))}
+        live = ta.resolve(
+            lambda w, a: a * wave(w), unknown, noise, replicas=1, starts=12, progress=False
+        ).live
+        fits = live.fit(live.observed(data, None)).fits
+        grid = np.linspace(1, 20, 20_001)
+        shapes = np.sin(grid[:, None] * T)
+        size = np.clip(shapes @ data / np.sum(shapes**2, axis=1), 0.05, 10.0)
+        chi2 = np.sum((data - size[:, None] * shapes) ** 2, axis=1) / noise**2
+        inside = grid[chi2 <= chi2.min() + self.LIMIT]
+        assert np.diff(inside).max() > 0.5  # the set has a gap
+        np.testing.assert_allclose(np.exp(fits.lower[0, 0]), inside[0], atol=0.01)
+        np.testing.assert_allclose(np.exp(fits.upper[0, 0]), inside[-1], atol=0.01)
+
+
 def test_where_the_model_fails_is_said():
     def fragile(a, k):
         return a * np.exp(-k * T) if k < 1 else np.full(60, np.nan)

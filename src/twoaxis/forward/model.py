@@ -58,6 +58,11 @@ class ForwardModel:
         predictions with a leading axis of length B.
     name : str
         Its name in messages.
+
+    Attributes
+    ----------
+    runs : int
+        Number of parameter points that the model was solved at so far.
     """
 
     def __init__(
@@ -72,6 +77,7 @@ class ForwardModel:
         self.parameters = Parameters(parameters)
         self.vectorized = vectorized
         self.name = name
+        self.runs = 0
         self._forward = forward
         check_callable(self.name, self._forward, self.parameters.argument_names)
         self.shape, self.center_values = self._first_call(center)
@@ -110,6 +116,7 @@ class ForwardModel:
 
     def _predict(self, coordinates: FloatArray, advance: Advance | None) -> Predictions:
         count = len(coordinates)
+        self.runs += count
         values = np.full((count, len(self.entries)), np.nan)
         reasons = [""] * count
         physical = {
@@ -176,6 +183,7 @@ class ForwardModel:
     def _first_call(self, center: Mapping[str, float]) -> tuple[tuple[int, ...], FloatArray]:
         """Return shape and values of the output from a call at the center."""
         physical = {name: np.array([center[name]]) for name in self.parameters}
+        self.runs += 1
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 output = self._call(physical, check=True)

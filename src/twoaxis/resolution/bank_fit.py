@@ -109,8 +109,16 @@ class BankEstimator:
                 advance(len(portion))
         return joined(portions)
 
-    def sets(self, layout: WhitenedLayout, rows: FloatArray, fits: Fits) -> Fits:  # noqa: ARG002
+    def sets(
+        self,
+        layout: WhitenedLayout,  # noqa: ARG002
+        rows: FloatArray,
+        fits: Fits,
+        advance: Advance | None = None,
+    ) -> Fits:
         """Return the fits as they are: `fit` has found the sets already."""
+        if advance is not None:
+            advance(len(rows))
         return fits
 
     def refit(
@@ -145,8 +153,11 @@ class BankEstimator:
         self, layout: WhitenedLayout, coordinates: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Whitened deviations and slope of the bank's curve at one point."""
-        slope = layout.white(self.bank.slope(float(coordinates[0]))[layout.columns])
-        return self.predict(layout, coordinates), slope[:, None]
+        return self.predict(layout, coordinates), self.slope(layout, coordinates)
+
+    def slope(self, layout: WhitenedLayout, coordinates: FloatArray) -> FloatArray:
+        """Slope of the bank's curve at one point."""
+        return layout.white(self.bank.slope(float(coordinates[0]))[layout.columns])[:, None]
 
     def _fit(self, chi2: Polynomials) -> Fits:
         estimate, minimum, on_bound = _minima(chi2)

@@ -281,7 +281,7 @@ class LiveModel:
             if fit is None
             else fit.fits
         )
-        return fits, self.estimator.linearize(layout, fits.estimate[0])[1]
+        return fits, self.estimator.slope(layout, fits.estimate[0])
 
     def _check_names(self, names: Iterable[str]) -> None:
         unknown = [name for name in names if name not in self.setup.parameters]

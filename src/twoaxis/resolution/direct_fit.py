@@ -18,7 +18,7 @@ from twoaxis.least_squares import GAIN_ATOL, Minimum, minimize
 from twoaxis.progress import Advance
 from twoaxis.resolution.fisher import STEP, sensitivities
 from twoaxis.resolution.layouts import WhitenedLayout
-from twoaxis.resolution.matched_fit import Fits, deviance_limit, joined
+from twoaxis.resolution.matched_fit import Fits, deviance_limit, joined, profile_start
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -26,8 +26,14 @@ IndexArray = NDArray[np.intp]
 
 # Datasets are fitted in portions: a step of the progress bar, and a bound on memory.
 ROWS_AT_ONCE = 16
-# Points of the profile between an estimate and a bound, at which the end of a set is looked for.
-PROFILE_POINTS = 16
+# Values between the estimate of one parameter and a bound, at which the end of a set is looked for.
+SCANNED_POINTS = 128
+# The end of a profile set of several parameters is found to this share of a standard error.
+END_ATOL = 1e-4
+# Refits along a profile stop when they would lower chi2 by less than this.
+PROFILE_GAIN_ATOL = 1e-6
+# Refits on the way to one end of a set; a few are enough where the profile is smooth.
+MOST_STEPS = 60
 # Starting points that fill the bounds, per parameter; they are solved once for all datasets.
 SEEDS = 64
 # Two starts found the same minimum when their chi2 differ by less than this.
@@ -105,21 +111,42 @@ class DirectEstimator:
             joint_deviance=np.maximum(self._chi2_at_center(layout, rows) - lowest, 0.0),
             agreeing_starts=(chi2 <= lowest[:, None] + SAME_MINIMUM).sum(axis=1),
             center_won=chi2[:, 0] <= lowest + SAME_MINIMUM,
+            minima=rough.q.reshape(starts.shape),
+            minima_chi2=chi2,
         )
 
-    def sets(self, layout: WhitenedLayout, rows: FloatArray, fits: Fits) -> Fits:
-        """Add the ends of each parameter's likelihood-profile set, refitting the others."""
-        ends = np.empty((2, *fits.estimate.shape))
-        is_open = np.zeros((2, *fits.estimate.shape), dtype=bool)
+    def sets(
+        self, layout: WhitenedLayout, rows: FloatArray, fits: Fits, advance: Advance | None = None
+    ) -> Fits:
+        """Add the ends of each parameter's likelihood-profile set, refitting the others.
+
+        One parameter needs no refit: its whole profile is computed, and the ends are those of
+        the hull of the set. For several, the profile is followed outward from the estimate, from
+        the width that the Fisher information predicts. That finds the ends of the connected set
+        around the estimate. It is widened to other parts of the set where a start of the fit
+        ended in another minimum within the limit, or where a starting point itself lies within
+        it; a part that neither has seen is not found.
+        """
+        count, dimension = fits.estimate.shape
         low, high = self.bounds
-        for row in range(len(rows)):
-            for j in range(len(self.center)):
-                for side, bound in ((0, low[j]), (1, high[j])):
-                    ends[side, row, j], is_open[side, row, j] = self._set_end(
-                        layout, rows[row], fits.estimate[row], fits.chi2[row], j, bound
+        ends = np.empty((count, dimension, 2))
+        is_open = np.zeros((count, dimension, 2), dtype=bool)
+        for row in range(count):
+            if dimension == 1:
+                for side, bound in ((0, low[0]), (1, high[0])):
+                    ends[row, 0, side], is_open[row, 0, side] = self._scanned_end(
+                        layout, rows[row], fits.estimate[row, 0], fits.chi2[row], bound
                     )
+            else:
+                ends[row], is_open[row] = self._followed_ends(layout, rows[row], fits, row)
+            if advance is not None:
+                advance(1)
         return replace(
-            fits, lower=ends[0], upper=ends[1], open_lower=is_open[0], open_upper=is_open[1]
+            fits,
+            lower=ends[..., 0],
+            upper=ends[..., 1],
+            open_lower=is_open[..., 0],
+            open_upper=is_open[..., 1],
         )
 
     def predict(self, layout: WhitenedLayout, coordinates: FloatArray) -> FloatArray:
@@ -134,6 +161,12 @@ class DirectEstimator:
         value = self.predict(layout, coordinates)
         slope = sensitivities(self.model, coordinates, self.units).slope
         return value, layout.white(slope.T[:, layout.columns]).T
+
+    def slope(self, layout: WhitenedLayout, coordinates: FloatArray) -> FloatArray:
+        """Derivative of the whitened predictions at one point, one-sided beside a failure."""
+        q, here = coordinates[None], self.predict(layout, coordinates)[None]
+        columns = [self._slope(layout, q, here, j, *self.bounds)[0] for j in range(q.shape[1])]
+        return np.stack(columns, axis=1)
 
     def _starts(self, layout: WhitenedLayout, rows: FloatArray) -> FloatArray:
         """Return the center and the best seeds of every row, shape (R, starts, d).
@@ -241,47 +274,194 @@ class DirectEstimator:
                     old[lower] = new
         return np.maximum(held - found.chi2[:, None], 0.0), found
 
-    def _set_end(
-        self,
-        layout: WhitenedLayout,
-        row: FloatArray,
-        estimate: FloatArray,
-        lowest: float,
-        j: int,
-        bound: float,
+    def _scanned_end(
+        self, layout: WhitenedLayout, row: FloatArray, estimate: float, lowest: float, bound: float
     ) -> tuple[float, bool]:
-        """Outermost place where the profile of parameter j crosses the limit before `bound`."""
-        free = np.arange(len(estimate)) != j
+        """Outermost place where chi2 of one parameter crosses the limit before `bound`."""
         limit = deviance_limit(self.level)
 
         def excesses(values: FloatArray) -> FloatArray:
-            start = np.tile(estimate, (len(values), 1))
-            start[:, j] = values
-            data = np.broadcast_to(row, (len(values), len(row)))
-            held = self.refit(layout, data, start, free).chi2
+            misfit = row - layout.deviations(self.model(values[:, None]).values)
+            chi2 = np.einsum("vn,vn->v", misfit, misfit)
             # The model may fail far from the estimate; such a value lies outside the set.
-            return np.where(np.isfinite(held), held - lowest - limit, 1e6)
+            return np.where(np.isfinite(chi2), chi2 - lowest - limit, 1e6)
 
-        def excess(value: float) -> float:
-            return float(excesses(np.array([value]))[0])
-
-        if estimate[j] == bound:
+        if estimate == bound:
             return bound, True
-        # The set may have gaps: the profile is computed all the way to the bound, densely near
-        # the estimate.
-        far = bound - estimate[j]
-        even = (
-            PROFILE_POINTS if len(estimate) > 1 else 8 * PROFILE_POINTS
-        )  # one parameter costs no refit
-        shares = np.union1d(np.geomspace(1e-3, 1, PROFILE_POINTS), np.linspace(0, 1, even + 1)[1:])
-        values = estimate[j] + far * shares
+        # The set may have gaps: chi2 is computed all the way to the bound, densely near the
+        # estimate.
+        near = np.geomspace(1e-3, 1, SCANNED_POINTS // 8)
+        shares = np.union1d(near, np.linspace(0, 1, SCANNED_POINTS + 1)[1:])
+        values = estimate + (bound - estimate) * shares
         inside = np.flatnonzero(excesses(values) < 0)
         outermost = int(inside[-1]) if inside.size else -1
         if outermost == len(values) - 1:
             return bound, True
-        near = values[outermost] if outermost >= 0 else estimate[j]
-        crossing = brentq(excess, near, values[outermost + 1], xtol=1e-6 * self.units[j])
+        crossing = brentq(
+            lambda value: float(excesses(np.array([value]))[0]),
+            values[outermost] if outermost >= 0 else estimate,
+            values[outermost + 1],
+            xtol=1e-6 * self.units[0],
+        )
         return float(crossing), False
+
+    def _followed_ends(
+        self, layout: WhitenedLayout, row: FloatArray, fits: Fits, number: int
+    ) -> tuple[FloatArray, BoolArray]:
+        """Ends of the profile sets of one row, (d, 2), and whether they reach a bound."""
+        estimate, lowest = fits.estimate[number], float(fits.chi2[number])
+        target = lowest + deviance_limit(self.level)
+        column, side = np.divmod(np.arange(2 * len(estimate)), 2)
+        side = 2 * side - 1
+        origin = np.tile(estimate, (len(side), 1))
+        ends, is_open = self._follow(
+            layout, row, origin, np.full(len(side), lowest), column, side, target
+        )
+        # Other points that are known to lie within the limit may lead farther out.
+        known, chi2 = self._known_points(layout, row, fits, number)
+        known, chi2 = known[chi2 < target], chi2[chi2 < target]
+        if len(known):
+            outermost = (side * known[:, column]).argmax(axis=0)
+            beyond = np.flatnonzero(side * (known[outermost, column] - ends) > 0)
+            if beyond.size:
+                start = outermost[beyond]
+                ends[beyond], is_open[beyond] = self._follow(
+                    layout, row, known[start], chi2[start], column[beyond], side[beyond], target
+                )
+        return ends.reshape(-1, 2), is_open.reshape(-1, 2)
+
+    def _known_points(
+        self, layout: WhitenedLayout, row: FloatArray, fits: Fits, number: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Where the starts of the fit ended, and the starting points, each with its chi2."""
+        misfit = row - layout.deviations(self.seed_predictions)
+        points, chi2 = [self.seeds], [np.einsum("sn,sn->s", misfit, misfit)]
+        if fits.minima is not None and fits.minima_chi2 is not None:
+            points.append(fits.minima[number])
+            chi2.append(fits.minima_chi2[number])
+        return np.concatenate(points), np.concatenate(chi2)
+
+    def _follow(
+        self,
+        layout: WhitenedLayout,
+        row: FloatArray,
+        origin: FloatArray,
+        chi2_origin: FloatArray,
+        column: IndexArray,
+        side: IndexArray,
+        target: float,
+    ) -> tuple[FloatArray, BoolArray]:
+        """Follow profiles outward from points inside a set until chi2 reaches `target`.
+
+        The square root of the deviance grows almost linearly with the distance t, by 1 for each
+        standard error. The first step is where it would reach the limit; then t is extrapolated
+        until it lies outside, and interpolated between the last points inside and outside. All
+        K searches take their steps together.
+
+        Parameters
+        ----------
+        origin : array, shape (K, d)
+        chi2_origin : array, shape (K,)
+        column, side : array of int, shape (K,)
+            The parameter whose profile is followed, and -1 or 1 for the direction.
+        """
+        number = len(origin)
+        every = np.arange(number)
+        bound = np.where(side > 0, self.bounds[1][column], self.bounds[0][column])
+        reach = np.abs(bound - origin[every, column])
+        line, error = self._profile_lines(layout, origin, column)
+        height = np.sqrt(np.maximum(target - chi2_origin, 0.0))
+        t = np.minimum(height * error, reach)
+        inner, inner_root = np.zeros(number), np.zeros(number)
+        outer, outer_root = np.full(number, np.inf), np.full(number, np.inf)
+        near = origin.copy()
+        end, is_open = origin[every, column].copy(), reach == 0
+        end[is_open] = bound[is_open]
+        running = ~is_open
+        for _ in range(MOST_STEPS):
+            k = np.flatnonzero(running)
+            if not k.size:
+                break
+            value = np.where(t[k] >= reach[k], bound[k], origin[k, column[k]] + side[k] * t[k])
+            found = self._held(layout, row, near[k], line[k], column[k], value)
+            root = np.sqrt(np.maximum(found.chi2 - chi2_origin[k], 0.0))
+            inside = found.chi2 <= target
+            inn, out = k[inside], k[~inside]
+            inner[inn], inner_root[inn], near[inn] = t[inn], root[inside], found.q[inside]
+            outer[out], outer_root[out] = t[out], root[~inside]
+            end[inn] = value[inside]
+            at_bound = inside & (value == bound[k])
+            is_open[k[at_bound]] = True
+            close = np.abs(root - height[k]) < END_ATOL
+            end[k[close]] = value[close]
+            narrow = outer[k] - inner[k] <= END_ATOL * np.minimum(error[k], reach[k])
+            running[k[at_bound | close | narrow]] = False
+            t[k] = _next_distance(
+                inner[k], inner_root[k], outer[k], outer_root[k], height[k], t[k], reach[k]
+            )
+        return end, is_open
+
+    def _profile_lines(
+        self, layout: WhitenedLayout, origin: FloatArray, column: IndexArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """First-order direction of each profile, (K, d), and its standard error, (K,)."""
+        line, error = np.zeros_like(origin), np.empty(len(origin))
+        for point in np.unique(origin, axis=0):
+            slope = self.slope(layout, point)
+            for k in np.flatnonzero((origin == point).all(axis=1)).tolist():
+                held = np.arange(origin.shape[1]) == column[k]
+                unit = point + held  # a step of one in the held coordinate
+                line[k] = profile_start(slope, point, unit[None], held)[0] - point
+                size = float(np.linalg.norm(slope @ line[k]))
+                error[k] = 1 / size if size > 0 else np.inf
+        return line, error
+
+    def _held(
+        self,
+        layout: WhitenedLayout,
+        row: FloatArray,
+        near: FloatArray,
+        line: FloatArray,
+        column: IndexArray,
+        value: FloatArray,
+    ) -> Minimum:
+        """Fit again with one coordinate of each of K problems held at `value`."""
+        every = np.arange(len(near))
+        free = np.arange(near.shape[1]) != column[:, None]
+        step = (value - near[every, column])[:, None] * line
+        start = np.clip(near + step, *self.bounds)
+        start[every, column] = value
+        rows = np.broadcast_to(row, (len(near), len(row)))
+        found = self.refit(layout, rows, start, free, PROFILE_GAIN_ATOL)
+        failed = np.flatnonzero(~np.isfinite(found.chi2))
+        if failed.size:  # the line may have left where the model works
+            start = near.copy()
+            start[every, column] = value
+            again = self.refit(layout, rows[failed], start[failed], free[failed], PROFILE_GAIN_ATOL)
+            for old, new in zip(found, again, strict=True):
+                old[failed] = new
+        return found
+
+
+def _next_distance(
+    inner: FloatArray,
+    inner_root: FloatArray,
+    outer: FloatArray,
+    outer_root: FloatArray,
+    height: FloatArray,
+    t: FloatArray,
+    reach: FloatArray,
+) -> FloatArray:
+    """Distance at which the root of the deviance should reach `height`."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # A little farther than predicted: it is to lie outside.
+        ahead = np.clip(1.01 * t * height / inner_root, 1.1 * t, 3 * t)
+        share = (height - inner_root) / (outer_root - inner_root)
+    ahead = np.minimum(np.where(np.isfinite(ahead), ahead, 3 * t), reach)
+    share = np.where(np.isfinite(outer_root), np.clip(share, 0.01, 0.99), 0.5)
+    found = np.isfinite(outer)
+    width = np.where(found, outer, inner) - inner
+    return np.where(found, inner + share * width, ahead)
 
 
 def build_direct(

@@ -62,6 +62,9 @@ class Fits:
         How many starting points led to this minimum.
     center_won : array of bool, shape (R,)
         Whether the start at the center found this minimum; elsewhere the likelihood has several.
+    minima : array, shape (R, S, d), optional
+        Where the S starts of a direct fit ended.
+    minima_chi2 : array, shape (R, S), optional
     lower, upper : array, shape (R, d), optional
         Ends of the likelihood-profile set of each parameter; of its hull where it has gaps.
     open_lower, open_upper : array of bool, shape (R, d), optional
@@ -76,6 +79,8 @@ class Fits:
     joint_deviance: FloatArray
     agreeing_starts: NDArray[np.intp]
     center_won: BoolArray
+    minima: FloatArray | None = None
+    minima_chi2: FloatArray | None = None
     lower: FloatArray | None = None
     upper: FloatArray | None = None
     open_lower: BoolArray | None = None
@@ -115,7 +120,9 @@ class Estimator(Protocol):
         """Fit rows of whitened deviations from the center, shape (R, n)."""
         ...
 
-    def sets(self, layout: WhitenedLayout, rows: FloatArray, fits: Fits) -> Fits:
+    def sets(
+        self, layout: WhitenedLayout, rows: FloatArray, fits: Fits, advance: Advance | None = None
+    ) -> Fits:
         """Return the fits with the ends of their likelihood-profile sets."""
         ...
 
@@ -140,6 +147,10 @@ class Estimator(Protocol):
         self, layout: WhitenedLayout, coordinates: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return the whitened deviations (n,) and their derivative (n, d) at one point."""
+        ...
+
+    def slope(self, layout: WhitenedLayout, coordinates: FloatArray) -> FloatArray:
+        """Return the derivative (n, d) alone, also beside points at which the model fails."""
         ...
 
 
