@@ -69,12 +69,12 @@ def test_a_profile_set_with_gaps_ends_at_its_outermost_crossing(seed):
 class TestSetsOfSeveralParameters:
     LIMIT = 3.841458820694124
 
-    def straight(self, bounds=(-5.0, 5.0), noise=0.3, working=lambda b: True):
+    def straight(self, bounds=(-5.0, 5.0), noise=0.3, fails_from=np.inf):
         calls = []
 
         def forward(a, b):
             calls.append((a, b))
-            return a + b * T if working(b) else np.full(60, np.nan)
+            return a + b * T if b < fails_from else np.full(60, np.nan)
 
         unknown = {
             name: ta.Parameter(truth=1.0, bounds=bounds, coordinate="linear") for name in "ab"
@@ -109,7 +109,7 @@ class TestSetsOfSeveralParameters:
         assert fits.upper[0, 0] == pytest.approx(best[0] + reach, abs=1e-4 * error[0])
 
     def test_where_the_model_fails_the_set_ends(self):
-        fits, best, error, _ = self.straight(working=lambda b: b < 1.1)
+        fits, best, error, _ = self.straight(fails_from=1.1)
         assert best[1] + np.sqrt(self.LIMIT) * error[1] > 1.1
         assert not fits.open_upper[0, 1]
         assert fits.upper[0, 1] == pytest.approx(1.1, abs=2e-4 * error[1])

@@ -8,6 +8,7 @@ is solved at those points once for all datasets, so that further starts cost lit
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,37 +84,10 @@ class DirectEstimator:
         portions = []
         for start in range(0, len(rows), ROWS_AT_ONCE):
             portion = rows[start : start + ROWS_AT_ONCE]
-            portions.append(self._fit(layout, portion))
+            portions.append(multistart_fit(self, layout, portion, self._starts(layout, portion)))
             if advance is not None:
                 advance(len(portion))
         return joined(portions)
-
-    def _fit(self, layout: WhitenedLayout, rows: FloatArray) -> Fits:
-        starts = self._starts(layout, rows)  # (R, S, d)
-        count, number, dimension = starts.shape
-        owner = np.repeat(np.arange(count), number)
-        # Each start goes far enough to tell minima apart; the best then goes all the way.
-        rough = self.refit(
-            layout, rows[owner], starts.reshape(-1, dimension), gain_atol=SAME_MINIMUM / 10
-        )
-        chi2 = rough.chi2.reshape(count, number)
-        best = np.arange(count) * number + chi2.argmin(axis=1)
-        found = self.refit(layout, rows, rough.q[best])
-        held, found = self._held_at_center(layout, rows, found)
-        estimate, lowest = found.q, found.chi2
-        low, high = self.bounds
-        return Fits(
-            estimate=estimate,
-            chi2=lowest,
-            on_bound=(estimate <= low) | (estimate >= high),
-            converged=found.converged,
-            deviance=held,
-            joint_deviance=np.maximum(self._chi2_at_center(layout, rows) - lowest, 0.0),
-            agreeing_starts=(chi2 <= lowest[:, None] + SAME_MINIMUM).sum(axis=1),
-            center_won=chi2[:, 0] <= lowest + SAME_MINIMUM,
-            minima=rough.q.reshape(starts.shape),
-            minima_chi2=chi2,
-        )
 
     def sets(
         self, layout: WhitenedLayout, rows: FloatArray, fits: Fits, advance: Advance | None = None
@@ -243,36 +217,6 @@ class DirectEstimator:
         # Where the model fails on both sides the data say nothing about this direction here.
         slope: FloatArray = (above - below) / np.where(distance > 0, distance, 1.0)[:, None]
         return slope
-
-    def _chi2_at_center(self, layout: WhitenedLayout, rows: FloatArray) -> FloatArray:
-        misfit = rows - layout.deviations(self.model(self.center[None]).values)
-        total: FloatArray = np.einsum("rn,rn->r", misfit, misfit)
-        return total
-
-    def _held_at_center(
-        self, layout: WhitenedLayout, rows: FloatArray, found: Minimum
-    ) -> tuple[FloatArray, Minimum]:
-        """Profile deviance of each parameter at the center, (R, d), and the minima.
-
-        A refit with one parameter held may find a lower minimum than the free fit did; the free
-        fit then continues from there.
-        """
-        if len(self.center) == 1:
-            deviance = np.maximum(self._chi2_at_center(layout, rows) - found.chi2, 0.0)
-            return deviance[:, None], found
-        held = np.empty_like(found.q)
-        for j in range(len(self.center)):
-            start = found.q.copy()
-            start[:, j] = self.center[j]
-            free = np.arange(len(self.center)) != j
-            refit = self.refit(layout, rows, start, free)
-            held[:, j] = refit.chi2
-            lower = np.flatnonzero(refit.chi2 < found.chi2 - SAME_MINIMUM)
-            if lower.size:
-                again = self.refit(layout, rows[lower], refit.q[lower])
-                for old, new in zip(found, again, strict=True):
-                    old[lower] = new
-        return np.maximum(held - found.chi2[:, None], 0.0), found
 
     def _scanned_end(
         self, layout: WhitenedLayout, row: FloatArray, estimate: float, lowest: float, bound: float
@@ -441,6 +385,101 @@ class DirectEstimator:
             for old, new in zip(found, again, strict=True):
                 old[failed] = new
         return found
+
+
+class Solver(Protocol):
+    """What `multistart_fit` needs: least squares from given starts."""
+
+    @property
+    def center(self) -> FloatArray:
+        """Coordinates of the point the replicas are simulated at, shape (d,)."""
+        ...
+
+    @property
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper coordinate bounds, each of shape (d,)."""
+        ...
+
+    def refit(
+        self,
+        layout: WhitenedLayout,
+        rows: FloatArray,
+        start: FloatArray,
+        free: BoolArray | None = None,
+        gain_atol: float = GAIN_ATOL,
+    ) -> Minimum:
+        """Fit each row from one start, (R, d); coordinates that are not free, (R, d), stay."""
+        ...
+
+    def slope(self, layout: WhitenedLayout, coordinates: FloatArray) -> FloatArray:
+        """Return the derivative (n, d) of the whitened predictions at one point."""
+        ...
+
+
+def multistart_fit(
+    solver: Solver, layout: WhitenedLayout, rows: FloatArray, starts: FloatArray
+) -> Fits:
+    """Fit every row from each of its starts, (R, S, d), and keep the lowest minimum."""
+    count, number, dimension = starts.shape
+    owner = np.repeat(np.arange(count), number)
+    # Each start goes far enough to tell minima apart; the best then goes all the way.
+    rough = solver.refit(
+        layout, rows[owner], starts.reshape(-1, dimension), gain_atol=SAME_MINIMUM / 10
+    )
+    chi2 = rough.chi2.reshape(count, number)
+    best = np.arange(count) * number + chi2.argmin(axis=1)
+    found = solver.refit(layout, rows, rough.q[best])
+    deviance, held, found = profile_deviance(solver, layout, rows, found)
+    estimate, lowest = found.q, found.chi2
+    low, high = solver.bounds
+    return Fits(
+        estimate=estimate,
+        chi2=lowest,
+        on_bound=(estimate <= low) | (estimate >= high),
+        converged=found.converged,
+        deviance=deviance,
+        joint_deviance=np.maximum(_chi2_at_center(solver, layout, rows) - lowest, 0.0),
+        agreeing_starts=(chi2 <= lowest[:, None] + SAME_MINIMUM).sum(axis=1),
+        center_won=chi2[:, 0] <= lowest + SAME_MINIMUM,
+        held=held,
+        minima=rough.q.reshape(starts.shape),
+        minima_chi2=chi2,
+    )
+
+
+def profile_deviance(
+    solver: Solver, layout: WhitenedLayout, rows: FloatArray, found: Minimum
+) -> tuple[FloatArray, FloatArray, Minimum]:
+    """Profile deviance of each parameter at the center, (R, d), where it is, and the minima.
+
+    A refit with one parameter held may find a lower minimum than the free fit did; the free
+    fit then continues from there. The points of the profile have shape (R, d, d), the held
+    parameter first.
+    """
+    center, dimension = solver.center, len(solver.center)
+    slope = solver.slope(layout, center) if dimension > 1 else np.empty(0)
+    points = np.repeat(found.q[:, None], dimension, axis=1)
+    if dimension == 1:
+        points[:, 0] = center
+        deviance = np.maximum(_chi2_at_center(solver, layout, rows) - found.chi2, 0.0)
+        return deviance[:, None], points, found
+    held = np.empty_like(found.q)
+    for j in range(dimension):
+        held_one = np.arange(dimension) == j
+        step = profile_start(slope, np.zeros(dimension), center - found.q, held_one)
+        refit = solver.refit(layout, rows, np.clip(found.q + step, *solver.bounds), ~held_one)
+        held[:, j], points[:, j] = refit.chi2, refit.q
+        lower = np.flatnonzero(refit.chi2 < found.chi2 - SAME_MINIMUM)
+        if lower.size:
+            again = solver.refit(layout, rows[lower], refit.q[lower])
+            for old, new in zip(found, again, strict=True):
+                old[lower] = new
+    return np.maximum(held - found.chi2[:, None], 0.0), points, found
+
+
+def _chi2_at_center(solver: Solver, layout: WhitenedLayout, rows: FloatArray) -> FloatArray:
+    center = np.broadcast_to(solver.center, (len(rows), len(solver.center)))
+    return solver.refit(layout, rows, center.copy(), np.zeros(len(solver.center), bool)).chi2
 
 
 def _next_distance(

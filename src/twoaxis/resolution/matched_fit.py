@@ -62,6 +62,8 @@ class Fits:
         How many starting points led to this minimum.
     center_won : array of bool, shape (R,)
         Whether the start at the center found this minimum; elsewhere the likelihood has several.
+    held : array, shape (R, d, d), optional
+        Where the other parameters go for `deviance`, the held parameter first.
     minima : array, shape (R, S, d), optional
         Where the S starts of a direct fit ended.
     minima_chi2 : array, shape (R, S), optional
@@ -79,6 +81,7 @@ class Fits:
     joint_deviance: FloatArray
     agreeing_starts: NDArray[np.intp]
     center_won: BoolArray
+    held: FloatArray | None = None
     minima: FloatArray | None = None
     minima_chi2: FloatArray | None = None
     lower: FloatArray | None = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,7 @@ from twoaxis.forward.bank import build_bank
 from twoaxis.observations import RECOVERABILITY_SEED, noise_seed, standard_noise
 from twoaxis.parameters import Unknowns
 from twoaxis.problems import EvolutionProblem, Problem, SteadyProblem, get_problem
-from twoaxis.progress import progress_bar
+from twoaxis.progress import Advance, progress_bar
 from twoaxis.resolution.bank_fit import (
     BANK_ACCURACY,
     BankCheck,
@@ -41,6 +41,11 @@ from twoaxis.resolution.fisher import (
     leaves_bounds,
     sensitivities,
 )
+from twoaxis.resolution.interpolant_fit import (
+    FEWEST_REPLICAS,
+    InterpolantFits,
+    fit_on_interpolant,
+)
 from twoaxis.resolution.layouts import Noise, WhitenedLayout
 from twoaxis.resolution.matched_fit import Estimator, Fits, gauss_newton_step
 from twoaxis.resolution.misfit import ALARM
@@ -50,7 +55,7 @@ from twoaxis.result import Message, message_variables
 from twoaxis.text import visible
 
 FloatArray = NDArray[np.float64]
-Method = Literal["auto", "bank", "direct"]
+Method = Literal["auto", "bank", "interpolant", "direct"]
 
 # Noise vectors of all replicas are held together, up to this many gigabytes.
 DRAWS_LIMIT = 2.0
@@ -117,9 +122,14 @@ def resolve(
     vectorized : bool
         Whether the forward models take vectors of parameters and return predictions with a
         leading axis.
-    method : {"auto", "bank", "direct"}
-        For one parameter, a bank of solved values with PCHIP interpolation is the default;
-        several parameters are always fitted directly, by nonlinear least squares.
+    method : {"auto", "bank", "interpolant", "direct"}
+        How replicas are fitted. "bank": one parameter, from a bank of solved values with PCHIP
+        interpolation. "direct": nonlinear least squares with the model itself. "interpolant":
+        nonlinear least squares on a polynomial in place of the model, around the center; replicas
+        that leave its region are fitted directly, and all of them where it is not accurate
+        enough. "auto" takes the bank for one parameter. For several it takes the interpolant for
+        20 replicas or more, and direct fits for fewer or for a vectorized model, which solves
+        the datasets side by side. Data are always fitted with the bank or the model itself.
     bank : int
         Entries of the bank. Where the check against direct optimization finds a difference of
         more than 0.05 standard errors, the bank is refined, and a message says so. A bank that
@@ -129,8 +139,9 @@ def resolve(
     level : float
         Confidence level of the likelihood-profile sets.
     validate : int
-        Number of bank estimates that are checked against direct optimization. 0 turns the check
-        and the refinement off: the accuracy of the bank is then not known.
+        Number of estimates from the bank, or from the interpolant of each layout, that are
+        checked against direct optimization. 0 turns the check and the refinement that follows
+        from it off: the accuracy of the estimates is then not known.
     progress : bool
         Whether to show a progress bar on a terminal.
 
@@ -178,9 +189,10 @@ def resolve(
         return [information(layout, derivative, setup.units) for layout in layouts]
 
     informed(setup.whitened(setup.noise or setup.unit_noise))  # refuses unusable layouts early
+    chosen_method = _chosen_method(setup, method, replicas)
     entries, check = bank, None
     while True:
-        estimator = _estimator(setup, method, entries, starts, progress)
+        estimator = _estimator(setup, chosen_method, entries, starts, progress)
         known = setup.noise
         if known is None and setup.data is not None:
             scale = estimate_noise(estimator, setup.whitened(setup.unit_noise), setup.data)
@@ -188,7 +200,12 @@ def resolve(
         assert known is not None  # `prepare` asks for noise or data
         whitened = setup.whitened(known)
         facts = informed(whitened)
-        fits, newton = _fit_replicas(setup, estimator, whitened, draws, progress)
+        with progress_bar("fitting replicas", len(whitened) * (replicas + 1), progress) as advance:
+            if chosen_method == "interpolant" and isinstance(estimator, DirectEstimator):
+                shared = _fit_on_interpolants(estimator, whitened, facts, draws, validate, advance)
+                fits = [each.fits for each in shared]
+            else:
+                shared, fits = [], _fit_replicas(estimator, whitened, draws, advance)
         before = check
         check = check_bank(setup, estimator, whitened, fits, facts, draws, validate)
         needed = entries_needed(entries, check, before)
@@ -196,12 +213,14 @@ def resolve(
             break
         entries = needed
     refuse_useless(entries, check)
+    newton = _gauss_newton(setup, estimator, whitened, draws)
     data_fits = None
     if setup.data is not None:
         data_fits = [fit_data(setup, estimator, each, setup.data[each.name]) for each in whitened]
     messages = [
         *_accuracy_messages(setup, facts, check, entries),
         *_failure_messages(estimator),
+        *_interpolant_messages(whitened, shared),
         *_fit_messages(setup, fits, bank, entries),
         *_direction_messages(setup, facts),
         *_misfit_messages(data_fits or []),
@@ -220,13 +239,17 @@ def resolve(
     }
     attributes = {
         "centered_on": setup.center.kind,
-        "method": estimator.method,
+        "method": "interpolant" if any(each.used for each in shared) else estimator.method,
         "level": float(level),
         "seed": " ".join(map(str, np.atleast_1d(stream))),
         "starts": int(estimator.starts),
         "noise": "declared" if setup.noise is not None else "estimated from the matched fit",
         "fit_forward": "same as forward" if setup.fit_model is setup.model else "another model",
         "bank_check_percent": np.nan if check is None else check.percent,
+        "interpolant_error": _largest([each.error for each in shared]),
+        "interpolant_check_standard_errors": _largest([each.standard_errors for each in shared]),
+        "interpolant_check_deviance": _largest([each.deviance for each in shared]),
+        "model_runs": sum(each.runs for each in {setup.model, setup.fit_model}),
     }
     found = Resolution.from_values(values, attributes)
     found.live = LiveModel(setup, estimator, known)
@@ -250,11 +273,14 @@ def _check_settings(
             )
     if not (isinstance(level, (float, np.floating)) and 0 < level < 1):
         raise InputError("a level between 0 and 1", f"level={level!r}", "pass level=0.95")
-    if method not in ("auto", "bank", "direct"):
-        raise InputError('method "auto", "bank" or "direct"', repr(method), "choose one of them")
+    if method not in get_args(Method):
+        raise InputError(
+            f"a method among {', '.join(get_args(Method))}", repr(method), "choose one of them"
+        )
 
 
-def _estimator(setup: Setup, method: Method, bank: int, starts: int, progress: bool) -> Estimator:
+def _chosen_method(setup: Setup, method: Method, replicas: int) -> Method:
+    """Return the method that "auto" stands for, by the rule that `resolve` documents."""
     several = len(setup.parameters) > 1
     if several and method == "bank":
         raise InputError(
@@ -262,7 +288,16 @@ def _estimator(setup: Setup, method: Method, bank: int, starts: int, progress: b
             f"the parameters {', '.join(setup.parameters)}",
             'pass method="direct", or leave method out',
         )
-    if several or method == "direct":
+    if method != "auto":
+        return method
+    if not several:
+        return "bank"
+    few = replicas < FEWEST_REPLICAS
+    return "direct" if few or setup.fit_model.vectorized else "interpolant"
+
+
+def _estimator(setup: Setup, method: Method, bank: int, starts: int, progress: bool) -> Estimator:
+    if method != "bank":
         with progress_bar("solving starting points", None, progress) as advance:
             return build_direct(setup.fit_model, setup.q, setup.units, setup.level, starts, advance)
     with progress_bar("solving the bank", bank, progress) as advance:
@@ -291,24 +326,50 @@ def _draws(seed: int | Sequence[int], replicas: int, count: int) -> FloatArray:
         ) from None
 
 
+def _rows(layout: WhitenedLayout, draws: FloatArray) -> FloatArray:
+    """Return the whitened deviations of all replicas; the first row is without noise."""
+    width = len(layout.sites)
+    return np.vstack([np.zeros(width), draws[:, :width]])
+
+
 def _fit_replicas(
-    setup: Setup,
-    estimator: Estimator,
-    layouts: list[WhitenedLayout],
-    draws: FloatArray,
-    progress: bool,
-) -> tuple[list[Fits], list[FloatArray]]:
+    estimator: Estimator, layouts: list[WhitenedLayout], draws: FloatArray, advance: Advance
+) -> list[Fits]:
     """Fit every replica on every layout; the first row of each is the noise-free fit."""
-    fits, newton = [], []
-    total = len(layouts) * (len(draws) + 1)
-    with progress_bar("fitting replicas", total, progress) as advance:
-        for layout in layouts:
-            width = len(layout.sites)
-            rows = np.vstack([np.zeros(width), draws[:, :width]])
-            fits.append(estimator.fit(layout, rows, advance))
-            step = gauss_newton_step(estimator, layout, rows, setup.start)
-            newton.append(np.clip(step, *setup.bounds))
-    return fits, newton
+    return [estimator.fit(layout, _rows(layout, draws), advance) for layout in layouts]
+
+
+def _fit_on_interpolants(
+    estimator: DirectEstimator,
+    layouts: list[WhitenedLayout],
+    facts: list[Information],
+    draws: FloatArray,
+    validate: int,
+    advance: Advance,
+) -> list[InterpolantFits]:
+    """Fit every replica on an interpolant of each layout."""
+    return [
+        fit_on_interpolant(estimator, layout, fact, _rows(layout, draws), validate, advance)
+        for layout, fact in zip(layouts, facts, strict=True)
+    ]
+
+
+def _gauss_newton(
+    setup: Setup, estimator: Estimator, layouts: list[WhitenedLayout], draws: FloatArray
+) -> list[FloatArray]:
+    """Return one Gauss-Newton step for every row of every layout."""
+    return [
+        np.clip(
+            gauss_newton_step(estimator, layout, _rows(layout, draws), setup.start), *setup.bounds
+        )
+        for layout in layouts
+    ]
+
+
+def _largest(values: list[float]) -> float:
+    """Return the largest of the numbers that are known, or NaN."""
+    known = [value for value in values if not np.isnan(value)]
+    return max(known, default=np.nan)
 
 
 # ------------------------------------------------------------- the variables of the result
@@ -466,6 +527,30 @@ def _failure_messages(estimator: Estimator) -> list[Message]:
             Message("resolution.excluded_starts", text, numbers={"count": failed, "total": total})
         ]
     return []
+
+
+def _interpolant_messages(
+    layouts: list[WhitenedLayout], shared: list[InterpolantFits]
+) -> list[Message]:
+    """Report layouts and replicas for which the interpolant was not used."""
+    messages = []
+    for layout, each in zip(layouts, shared, strict=False):
+        total = len(each.fits.chi2) - 1
+        if not each.used:
+            text = (
+                f"layout {layout.name}: all replicas were fitted directly, since no interpolant "
+                f"was accurate enough: {visible(each.reason)}"
+            )
+            messages.append(Message("resolution.interpolant_refused", text))
+        elif each.directly > 1:
+            count = each.directly - 1
+            text = (
+                f"layout {layout.name}: {count} of {total} replicas left the region of the "
+                "interpolant, or may have a lower minimum elsewhere, and were fitted directly"
+            )
+            numbers = {"count": float(count), "total": float(total)}
+            messages.append(Message("resolution.fitted_directly", text, numbers=numbers))
+    return messages
 
 
 def _fit_messages(setup: Setup, fits: list[Fits], bank: int, entries: int) -> list[Message]:

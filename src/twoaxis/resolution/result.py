@@ -194,6 +194,10 @@ class Resolution(CenteredResult):
             "noise",
             "fit_forward",
             "bank_check_percent",
+            "interpolant_error",
+            "interpolant_check_standard_errors",
+            "interpolant_check_deviance",
+            "model_runs",
         )
     }
 
@@ -317,6 +321,11 @@ class Resolution(CenteredResult):
     def replicas(self) -> int:
         """Number of noise replicas."""
         return int(self.data.sizes["replica"])
+
+    @property
+    def model_runs(self) -> int:
+        """Number of parameter points that the forward models were solved at."""
+        return int(self.data.attrs["model_runs"])
 
     def _of_parameters(self, variable: str) -> xr.DataArray:
         array: xr.DataArray = self.data[variable]
