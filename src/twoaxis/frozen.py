@@ -71,6 +71,11 @@ class FrozenResidual:
     fitted : array, optional
         What the learned field predicts for each observation, in the shape and order of the
         data. With it an audit asks whether the network has fitted the data.
+    data : array, optional
+        The observed values, in the shape of `fitted`: one row per observation, and a column for
+        each observed field where there are several.
+    observed : array, shape (n, k), optional
+        Where the observations lie.
     objective : Objective, optional
         The whole training loss, from `twoaxis.objective`. With it an audit asks whether training
         has finished, and `twoaxis.polish` needs no other.
@@ -92,6 +97,8 @@ class FrozenResidual:
     axes: tuple[str, ...] = ()
     notes: tuple[Message | str, ...] = ()
     fitted: Any = None
+    data: Any = None
+    observed: Any = None
     objective: Objective | None = None
     about: Mapping[str, str] = dataclasses.field(default_factory=dict)
     equations: tuple[str, ...] = ()
@@ -126,8 +133,32 @@ class FrozenResidual:
             object.__setattr__(self, "field", _checked_field(self.field, self.points))
         if self.fitted is not None:
             object.__setattr__(self, "fitted", checked_fitted(self.fitted))
+        if self.observed is not None:
+            object.__setattr__(self, "observed", checked_points(self.observed))
+        if self.data is not None:
+            object.__setattr__(self, "data", real_array("data", self.data))
+        self._check_observations()
         if self.objective is not None:
             check_members(self.objective)
+
+    def _check_observations(self) -> None:
+        """Refuse data, fitted values and observed points of different lengths."""
+        sizes = {}
+        if self.data is not None:
+            sizes["data"] = np.shape(self.data)
+        if self.fitted is not None and not isinstance(self.fitted, Mapping):
+            sizes["fitted"] = np.shape(self.fitted)
+        differ = len(set(sizes.values())) > 1
+        rows = {shape[0] if shape else 0 for shape in sizes.values()}
+        if self.observed is not None and rows:
+            differ = differ or rows != {len(self.observed)}
+            sizes["observed"] = np.shape(self.observed)
+        if differ:
+            raise InputError(
+                "data and fitted of one shape, and an observed point for each of their rows",
+                ", ".join(f"{name} of shape {shape}" for name, shape in sizes.items()),
+                "evaluate the field at the observed points, in the order of the data",
+            )
 
     def __repr__(self) -> str:
         values = ", ".join(

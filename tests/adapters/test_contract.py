@@ -8,7 +8,7 @@ import twoaxis as ta
 
 ADAPTERS = [name for name in dir(ta) if name.startswith("from_")]
 KEYWORDS = ["points", "condition", "transform", "unknowns", "held", "loss_weights", "precision",
-            "field"]  # fmt: skip
+            "field", "observed", "loss"]  # fmt: skip
 
 
 def test_every_library_has_one():
@@ -22,6 +22,6 @@ def test_order_and_defaults(name):
     keywords = [n for n, p in arguments.items() if p.kind is p.KEYWORD_ONLY]
     assert positional[-2:] == ["parameters", "view"]
     assert keywords == [each for each in KEYWORDS if each in keywords]
-    assert {"loss_weights", "precision"} <= set(keywords)
+    assert {"loss_weights", "precision", "field", "observed"} <= set(keywords)
     assert arguments["precision"].default == "float64"
     assert arguments["view"].default is None

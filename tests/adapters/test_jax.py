@@ -13,6 +13,7 @@ import numpy as np
 import optax
 import pytest
 from flax import nnx
+from objectives import assert_is_training_loss
 
 import twoaxis as ta
 
@@ -402,3 +403,79 @@ def test_bad_input(change, message):
     given = dict(zip(names, made("ordinary"), strict=True)) | change
     with pytest.raises(ta.InputError, match=message):
         ta.from_jax(**given)
+
+
+# ---------------------------------------------------------------- observations and loss
+
+
+def tree_net():
+    generator = np.random.default_rng(0)
+    shapes = {"a": (1, 6), "b": (6,), "c": (6, 2)}
+    return {n: jnp.asarray(generator.normal(size=s), "float32") for n, s in shapes.items()}
+
+
+def tree_field(weights, t):
+    return jnp.tanh(t @ weights["a"] + weights["b"]) @ weights["c"]
+
+
+def tree_decay(weights, t, rate):
+    u = lambda s: tree_field(weights, s[None, None])[0, 0]
+    return jax.vmap(jax.grad(u))(t[:, 0]) + rate * jax.vmap(u)(t[:, 0])
+
+
+RATE = {"rate": ta.Parameter(delivered=1.3, bounds=(0.1, 10.0))}
+TIMES = np.linspace(0, 1, 12)[:, None]
+SEEN = np.linspace(0.1, 0.9, 5)[:, None]
+
+
+def tree_loss(weights, rate):
+    t = jnp.asarray(TIMES)
+    misfit = tree_field(weights, t)[:, 0] - jnp.exp(-t[:, 0])
+    return jnp.mean(misfit**2) + jnp.mean(tree_decay(weights, t, rate) ** 2)
+
+
+def test_fitted_and_objective_of_a_tree_of_weights():
+    net = tree_net()
+    frozen = ta.from_jax(
+        net, tree_decay, RATE, points=TIMES, field=tree_field, observed=SEEN, loss=tree_loss
+    )
+    np.testing.assert_allclose(frozen.fitted, tree_field(net, SEEN), rtol=1e-5)
+    np.testing.assert_array_equal(frozen.observed, SEEN)
+    assert_is_training_loss(frozen, float(tree_loss(net, 1.3)))
+    assert frozen.about["weights"] == "24"
+    assert frozen.about["precision"] == "float32"
+
+
+def test_a_loss_needs_weights():
+    with pytest.raises(ta.InputError, match="a model with weights, for its loss"):
+        ta.from_jax(
+            lambda t: t, lambda m, t, rate: rate + 0 * t[:, 0], RATE, points=TIMES,
+            loss=lambda m, rate: rate**2,
+        )  # fmt: skip
+    with pytest.raises(ta.InputError, match="a field that can be evaluated at the observed"):
+        ta.from_jax(tree_net(), tree_decay, RATE, points=TIMES, observed=SEEN)
+
+
+@pytest.mark.parametrize(
+    "library", ["nnx", *(pytest.param(n, marks=pytest.mark.long) for n in ("linen", "equinox"))]
+)
+def test_objective_of_a_module(library):
+    if library == "nnx":
+        model = Nnx(1, 1, jnp.float32, nnx.Rngs(0))
+    else:
+        tree, call = LIBRARIES[library](1, 1, jnp.float32)
+        model = call(tree)
+
+    def field(model, t):
+        return (jax.vmap(model)(t) if library == "equinox" else model(t))[:, 0]
+
+    def residual(model, t, rate):
+        return rate * field(model, t) - 1.0
+
+    def loss(model, rate):
+        return jnp.mean(residual(model, jnp.asarray(TIMES), rate) ** 2)
+
+    frozen = ta.from_jax(model, residual, RATE, points=TIMES, field=field, observed=SEEN, loss=loss)
+    value = float(np.mean(np.asarray(frozen.residual(rate=1.3)) ** 2))
+    assert_is_training_loss(frozen, value)
+    assert frozen.fitted.shape == (5,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import random
 import sys
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import numpy as np
 import optax
 import pytest
 from jinns.parameters import EqParams, Params
+from objectives import assert_is_training_loss
 
 import twoaxis as ta
 
@@ -456,3 +458,125 @@ def test_without_jinns_the_adapter_names_the_extra(solved, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinns", None)
     with pytest.raises(ta.InputError, match=r"twoaxis\[jinns\]"):
         from_jinns(model.loss, model.params, model.data, {"rate": WIDE})
+
+
+# ---------------------------------------------------------------- observations and loss
+
+
+def observations(columns, values):
+    return jinns.data.DataGeneratorObservations(
+        key=jax.random.PRNGKey(5), observed_pinn_in=columns, observed_values=values
+    )
+
+
+def fitted_to(kind, equation, unknowns, seen, outputs=1, weights=None, keys="both", **more):
+    """Train with observations; return what `jinns.solve` returns."""
+    EqParams.clear()
+    data = generator(kind)
+    columns = {"ODE": 1, "PDEStatio": 2, "PDENonStatio": 2}[kind]
+    layers = ((eqx.nn.Linear, columns, 8), (jax.nn.tanh,), (eqx.nn.Linear, 8, outputs))
+    u, start = jinns.nn.PINN_MLP.create(key=jax.random.PRNGKey(0), eqx_list=layers, eq_type=kind)
+    params = Params(
+        nn_params=start, eq_params={n: jnp.asarray(v, float) for n, v in unknowns.items()}
+    )
+    make, weigh, derive = KINDS[kind]
+    loss = make(
+        u=u, dynamic_loss=equation, loss_weights=weigh(**(weights or {})), params=params,
+        derivative_keys=derive.from_str(params=params, dyn_loss=keys), **more,
+    )  # fmt: skip
+    return jinns.solve(
+        n_iter=8, init_params=params, data=data, loss=loss, optimizer=optax.adam(1e-2),
+        obs_data=seen, verbose=False, key=jax.random.PRNGKey(2),
+    )  # fmt: skip
+
+
+def own_loss(solution):
+    """The loss of the last parameters as jinns computes it, on all of its points."""
+    _, batch = solution[3].get_batch()
+    _, seen = solution[8].get_batch()
+    return float(solution[4].evaluate(solution[0], jinns.data.append_obs_batch(batch, seen))[0])
+
+
+@pytest.fixture(scope="module")
+def observed_decay():
+    times = jnp.linspace(0.1, 0.9, 6)[:, None]
+    seen = observations(times, jnp.exp(-times))
+    return fitted_to(
+        "ODE", Decay(), {"rate": 2.0}, seen, weights={"dyn_loss": 0.5, "observations": 3.0}
+    )
+
+
+def test_objective_and_observations_of_an_ode(observed_decay):
+    solution = observed_decay
+    frozen = ta.from_jinns(
+        solution[4], solution[0], {"rate": WIDE}, points=solution[3], observed=solution[8]
+    )
+    assert_is_training_loss(frozen, own_loss(solution))
+    times = np.linspace(0.1, 0.9, 6)[:, None]
+    np.testing.assert_allclose(frozen.observed, times, rtol=1e-6)
+    np.testing.assert_allclose(frozen.data, np.exp(-times[:, 0]), rtol=1e-6)
+    outputs = [solution[4].u(jnp.asarray(t), solution[0])[0] for t in times]
+    np.testing.assert_allclose(frozen.fitted, outputs, rtol=1e-5)
+    assert frozen.about["library"] == f"jinns {importlib.metadata.version('jinns')}"
+    assert frozen.about["weights"] == "25"
+
+
+def test_what_is_not_known_of_the_loss_is_said(observed_decay):
+    solution = observed_decay
+    for options in (
+        {"points": solution[3].times, "observed": solution[8]},  # the points as an array
+        {"points": solution[3]},  # no observations
+    ):
+        frozen = ta.from_jinns(solution[4], solution[0], {"rate": WIDE}, **options)
+        assert frozen.objective is None
+        assert "objective.unknown" in [note.code for note in frozen.notes]
+    where = np.array([[0.3], [0.4]])
+    frozen = ta.from_jinns(
+        solution[4], solution[0], {"rate": WIDE}, points=solution[3], observed=where, field=0
+    )
+    outputs = [solution[4].u(jnp.asarray(t), solution[0])[0] for t in where]
+    np.testing.assert_allclose(frozen.fitted, outputs, rtol=1e-5)
+    assert frozen.data is None
+
+
+@pytest.mark.long
+def test_objective_and_observations_in_space_and_time():
+    where = jnp.stack([jnp.linspace(0.1, 0.9, 7), jnp.linspace(0.2, 0.8, 7)], axis=1)
+    seen = observations(where, jnp.cos(where[:, :1]))
+    solution = fitted_to(
+        "PDENonStatio",
+        Heat(),
+        {"theta": -1.0},
+        seen,
+        initial_condition_fun=jnp.sin,
+        weights={"dyn_loss": 2.0, "observations": 1.0, "initial_condition": 0.3},
+    )
+    frozen = ta.from_jinns(
+        solution[4], solution[0], {"theta": WIDE}, points=solution[3], observed=solution[8],
+        transform={"theta": jnp.exp},
+    )  # fmt: skip
+    assert_is_training_loss(frozen, own_loss(solution))
+    assert frozen.fitted.shape == (7,)
+
+
+@pytest.mark.long
+def test_observations_of_one_of_two_fields():
+    times = jnp.linspace(0.1, 0.9, 6)[:, None]
+    solution = fitted_to(
+        "ODE", Both(), {"k": [1.0, 2.0]}, observations(times, jnp.exp(-times)), outputs=2,
+        obs_slice=jnp.s_[1:2], weights={"dyn_loss": 1.0, "observations": 1.0},
+    )  # fmt: skip
+    known = {"k[0]": WIDE, "k[1]": WIDE}
+    frozen = ta.from_jinns(
+        solution[4], solution[0], known, points=solution[3], observed=solution[8]
+    )
+    outputs = [solution[4].u(jnp.asarray(t), solution[0])[1] for t in np.asarray(times)]
+    np.testing.assert_allclose(frozen.fitted, outputs, rtol=1e-5)
+    assert_is_training_loss(frozen, own_loss(solution))
+
+
+def test_a_loss_whose_gradient_was_stopped_is_no_objective():
+    case = trained("ODE", Decay(), {"rate": 2.0}, keys="nn_params")
+    frozen = ta.from_jinns(case.loss, case.params, {"rate": WIDE}, points=case.data)
+    assert frozen.objective is None
+    assert "objective.unknown" in [note.code for note in frozen.notes]

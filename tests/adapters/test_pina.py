@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import importlib.metadata
 import logging
 import random
 import sys
@@ -11,6 +12,7 @@ import warnings
 
 import numpy as np
 import pytest
+from objectives import assert_is_training_loss
 
 with warnings.catch_warnings():
     # PINA loads torch_geometric, which still uses torch.jit.script.
@@ -590,3 +592,105 @@ def test_without_pina_the_adapter_names_the_extra(solved, monkeypatch):
     monkeypatch.setitem(sys.modules, "pina", None)
     with pytest.raises(ta.InputError, match=r"twoaxis\[pina\]"):
         from_pina(solved["decay"])
+
+
+# ---------------------------------------------------------------- observations and loss
+
+
+def whole_batch(each):
+    """All data of a condition in the training."""
+    batch = each.get_all_data()
+    return {name: getattr(batch, name) for name in ("input", "target") if hasattr(batch, name)}
+
+
+def own_loss(solver):
+    """The training loss as PINA computes it, on all points of the training."""
+    losses = {
+        name: solver._compute_condition_loss(solver.problem.conditions[name], whole_batch(each), 0)
+        for name, each in solver._trainer.datamodule.train_datasets.items()
+    }
+    return solver.weighting.aggregate(losses).item()
+
+
+@pytest.mark.parametrize("case", ["decay", "heat", "chain"])
+def test_the_objective_is_the_loss_of_the_training(solved, case):
+    solver = solved[case]
+    before = {name: value.clone() for name, value in solver.state_dict().items()}
+    held = {name: value.clone() for name, value in solver.problem.unknown_parameters.items()}
+    assert_is_training_loss(from_pina(solver), own_loss(solver))
+    for name, value in solver.state_dict().items():
+        assert torch.equal(value, before[name])
+    for name, value in solver.problem.unknown_parameters.items():
+        assert torch.equal(value, held[name])
+
+
+def test_the_objective_behind_a_transform(solved):
+    solver = solved["heat"]
+    frozen = from_pina(solver, transform={"k": torch.exp}, precision="model")
+    assert_is_training_loss(frozen, own_loss(solver))
+
+
+def test_the_objective_of_an_ensemble_and_of_weighted_conditions():
+    many = trained(decay(), kind=solvers.PhysicsInformedEnsembleSolver)
+    assert_is_training_loss(from_pina(many), own_loss(many))
+    weighted = trained(decay(), weighting=ScalarWeighting({"pde": 3.0, "data": 0.2}))
+    assert_is_training_loss(from_pina(weighted), own_loss(weighted))
+
+
+def test_the_objective_holds_the_weights_of_an_adaptive_solver():
+    solver = trained(decay(), kind=solvers.RBAPhysicsInformedSingleModelSolver, eta=0.1)
+    frozen = from_pina(solver)
+    kept = {name: getattr(solver, f"weight_{name}").clone() for name in ("pde", "data")}
+    wanted = 0.0
+    for name, each in solver._trainer.datamodule.train_datasets.items():
+        found = solver.problem.conditions[name].evaluate(whole_batch(each), solver)
+        wanted += (found.as_subclass(torch.Tensor) ** 2 * kept[name]).mean().item()
+    assert_is_training_loss(frozen, wanted)
+    for name, value in kept.items():
+        assert torch.equal(getattr(solver, f"weight_{name}"), value)
+
+
+def test_a_loss_with_terms_of_its_own_is_not_claimed():
+    solver = trained(heat(), kind=solvers.GradientPhysicsInformedSingleModelSolver)
+    frozen = from_pina(solver)
+    assert frozen.objective is None
+    assert "objective.unknown" in codes(frozen)
+
+
+def test_observations_are_those_of_the_conditions_with_targets(solved):
+    frozen = from_pina(solved["decay"])
+    times = np.linspace(0, 1, 12)
+    np.testing.assert_allclose(frozen.observed[:, 0], times, rtol=1e-6)
+    np.testing.assert_allclose(frozen.data, np.exp(-times), rtol=1e-6)
+    inputs = labelled(times[:, None], ["t"])
+    with torch.no_grad():
+        outputs = solved["decay"].forward(inputs).tensor.numpy()[:, 0]
+    np.testing.assert_allclose(frozen.fitted, outputs, rtol=1e-5)
+    assert "data.found" in codes(frozen)
+    assert from_pina(solved["heat"]).fitted is None
+
+
+def test_observed_points_of_the_user(solved):
+    solver, times = solved["chain"], np.linspace(0.1, 0.8, 5)[:, None]
+    with torch.no_grad():
+        outputs = solver.forward(labelled(times, ["t"])).tensor.numpy()
+    for field, columns in ((None, [0, 1]), (["v", "u"], [1, 0])):
+        frozen = from_pina(solver, observed=times, field=field)
+        np.testing.assert_allclose(frozen.fitted, outputs[:, columns], rtol=1e-5)
+    one = from_pina(solver, observed=labelled(times, ["t"]), field="v")
+    np.testing.assert_allclose(one.fitted, outputs[:, 1], rtol=1e-5)
+    assert one.field_name == "v"
+    for change, words in (
+        ({"observed": np.zeros((3, 2))}, r"observed points of shape \(n, 1\)"),
+        ({"field": "w"}, "output variables u, v"),
+    ):
+        with pytest.raises(ta.InputError, match=words):
+            from_pina(solver, **change)
+
+
+def test_about_says_what_the_model_is(solved):
+    about = from_pina(solved["decay"]).about
+    assert about["library"] == f"PINA {importlib.metadata.version('pina-mathlab')}"
+    assert about["network"] == "FeedForward"
+    assert about["solver"] == "PhysicsInformedSingleModelSolver"
+    assert about["precision"] == "float32"

@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from objectives import assert_is_training_loss
 from torch import nn
 
 import twoaxis as ta
@@ -525,3 +526,76 @@ def test_a_module_that_cannot_be_copied():
         frozen_of(net, residual, parameters, points)
     kept = frozen_of(net, residual, parameters, points, precision="model")
     assert codes(kept) == ["model.not_copied", "precision.model"]
+
+
+# ---------------------------------------------------------------- observations and loss
+
+
+def small_net():
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(1, 6), torch.nn.Tanh(), torch.nn.Linear(6, 2))
+
+
+def first_decay(model, t, rate):
+    u = model(t)[:, :1]
+    (u_t,) = torch.autograd.grad(u.sum(), t, create_graph=True)
+    return u_t + rate * u
+
+
+RATE = {"rate": ta.Parameter(delivered=1.3, bounds=(0.1, 10.0))}
+TIMES = torch.linspace(0, 1, 12)[:, None]
+SEEN = np.linspace(0.1, 0.9, 5)[:, None]
+
+
+def decay_loss(model, rate):
+    t = TIMES.double().requires_grad_(True)
+    return (model(t)[:, :1] - torch.exp(-t)).square().mean() + first_decay(
+        model, t, rate
+    ).square().mean()
+
+
+def test_fitted_is_the_field_at_the_observed_points():
+    net = small_net()
+    with torch.no_grad():
+        outputs = net(torch.tensor(SEEN, dtype=torch.float32)).numpy()
+    both = ta.from_torch(net, first_decay, RATE, points=TIMES, observed=SEEN)
+    np.testing.assert_allclose(both.fitted, outputs, rtol=1e-5)
+    np.testing.assert_array_equal(both.observed, SEEN)
+    one = ta.from_torch(
+        net, first_decay, RATE, points=TIMES, observed=torch.tensor(SEEN),
+        field=lambda model, t: 2 * model(t)[:, 1],
+    )  # fmt: skip
+    np.testing.assert_allclose(one.fitted, 2 * outputs[:, 1], rtol=1e-5)
+    assert ta.from_torch(net, first_decay, RATE, points=TIMES).fitted is None
+    with pytest.raises(ta.InputError, match="a field that can be evaluated at the observed"):
+        ta.from_torch(net, first_decay, RATE, points=TIMES, observed=np.zeros((3, 2)))
+    with pytest.raises(ta.InputError, match="values at the 5 observed points"):
+        ta.from_torch(
+            net, first_decay, RATE, points=TIMES, observed=SEEN,
+            field=lambda model, t: model(t)[:3, 0],
+        )  # fmt: skip
+
+
+def test_a_loss_becomes_the_objective():
+    net = small_net()
+    frozen = ta.from_torch(net, first_decay, RATE, points=TIMES, loss=decay_loss)
+    assert_is_training_loss(frozen, decay_loss(copy.deepcopy(net).double(), 1.3).item())
+    own = ta.objective(net, decay_loss, RATE, residual=first_decay, points=TIMES)
+    np.testing.assert_array_equal(own.start, frozen.objective.start)
+    assert ta.polish(frozen, iterations=3, progress=False).finish.iterations == 3
+    # A loss that cannot be evaluated is found when it is used.
+    broken = ta.from_torch(net, first_decay, RATE, points=TIMES, loss=lambda m, rate: m(TIMES))
+    with pytest.raises(ta.InputError, match="differentiated in float64"):
+        ta.polish(broken, progress=False)
+    with pytest.raises(ta.InputError, match="Module with weights to train"):
+        ta.from_torch(lambda t: t, first_decay, RATE, points=TIMES, loss=decay_loss)
+
+
+def test_about_says_what_the_model_is():
+    about = ta.from_torch(small_net(), first_decay, RATE, points=TIMES).about
+    assert about == {
+        "library": f"PyTorch {torch.__version__}",
+        "network": "Sequential",
+        "weights": "26",
+        "precision": "float32",
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,25 @@ def foreign(module: str, extra: str, call: str) -> Any:
             "an environment without it",
             f"run pip install 'twoaxis[{extra}]'",
         ) from error
+
+
+def about_model(library: str, package: str, network: Any, weights: int, own: str) -> dict[str, str]:
+    """Return what a model is, for the head of a page.
+
+    Parameters
+    ----------
+    library, package : str
+        The name of the library, and that of its package on PyPI.
+    network : object
+        Named by its class.
+    weights : int
+        How many numbers training moved in it.
+    own : str
+        The data type of the weights.
+    """
+    found = {"library": f"{library} {importlib.metadata.version(package)}"}
+    found["network"] = getattr(network, "__name__", type(network).__name__)
+    return {**found, "weights": f"{weights:,}", "precision": own}
 
 
 # ---------------------------------------------------------------- arrays

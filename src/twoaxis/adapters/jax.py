@@ -10,6 +10,7 @@ import numpy as np
 
 from twoaxis.adapters.foreign import (
     Precision,
+    about_model,
     alone,
     as_numpy,
     as_points,
@@ -23,10 +24,12 @@ from twoaxis.adapters.foreign import (
     same_random_numbers,
     typical_values,
 )
+from twoaxis.adapters.model_loss import LossAt, ModelObjective
+from twoaxis.adapters.observed import alone_or_columns
 from twoaxis.adapters.training_view import training_view
 from twoaxis.adapters.unknowns import jax_jacobian
 from twoaxis.arrays import FloatArray
-from twoaxis.errors import check_callable
+from twoaxis.errors import InputError, check_callable
 from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.views import View
@@ -42,6 +45,8 @@ def from_jax(
     loss_weights: Any = None,
     precision: Precision = "float64",
     field: Callable[..., Any] | None = None,
+    observed: Any = None,
+    loss: Callable[..., Any] | None = None,
 ) -> FrozenResidual:
     """Freeze a JAX function into its residual.
 
@@ -69,8 +74,16 @@ def from_jax(
         they are, points and parameters are float64. ``"model"`` uses the precision of the
         weights, or of the points where the model does not show any, and a note says so.
     field : callable, optional
-        ``field(model, points)``: what figures show; by default ``model(points)`` where that
-        can be called.
+        ``field(model, points)``: what was observed, a column for each observed field; by default
+        ``model(points)`` where that can be called. Figures show the first column.
+    observed : array, shape (n, k), optional
+        Where the observations lie, in the order of the data. The field there becomes the `fitted`
+        of the frozen residual, and an audit asks whether the network has fitted the data.
+    loss : callable, optional
+        ``loss(model, **parameters)``: the whole training loss as one number, with adaptive weights
+        held at their last values. The model comes in double precision. It becomes the `objective`
+        of the frozen residual: an audit asks whether training has finished, and `twoaxis.polish`
+        finishes it. The weights are the floating-point arrays of the model.
 
     Returns
     -------
@@ -117,6 +130,11 @@ def from_jax(
             parts = [np.asarray(part).reshape(-1, len(known)) for part in columns]
         return np.concatenate(parts).astype(float)
 
+    moving = _Weights(jax, frozen_model())
+    trainable = None
+    if loss is not None:
+        options = {"view": view, "points": where, "loss_weights": loss_weights, "field": field}
+        trainable = _objective(jax, moving, loss, residual, known, options)
     center = typical_values(known)
     with explained(
         "a residual that can be evaluated at the points",
@@ -134,6 +152,10 @@ def from_jax(
         residual_at=lambda at, **values: evaluate(at, values),
         field=_field(jax, frozen_model(), where, used, field),
         notes=tuple(precision_notes(dtype_name(equations[0].dtype), used, weights or used)),
+        fitted=_fitted(jax, frozen_model(), observed, used, field),
+        observed=None if observed is None else as_points(observed),
+        objective=trainable,
+        about=about_model("JAX", "jax", model, moving.start.size, weights or used),
     )
     frozen.checked(first, center)  # shapes and values, before anything else needs them
     return frozen
@@ -161,6 +183,91 @@ def _in_inference_mode(model: Any) -> Callable[[], Any]:
     return lambda: model
 
 
+class _Weights:
+    """The floating-point arrays of a model as one vector, and the model with other weights."""
+
+    def __init__(self, jax: Any, model: Any) -> None:
+        self._jax = jax
+        tree, self._rebuild = _as_tree(model)
+        leaves, self._structure = jax.tree.flatten(tree)
+        floating = jax.numpy.floating
+        self._places = [
+            place
+            for place, leaf in enumerate(leaves)
+            if hasattr(leaf, "dtype") and jax.numpy.issubdtype(leaf.dtype, floating)
+        ]
+        self._leaves = leaves
+        parts = [as_numpy(leaves[place]).ravel() for place in self._places]
+        self.start: FloatArray = np.concatenate(parts) if parts else np.empty(0)
+
+    def model(self, vector: Any) -> Any:
+        """Return the model with the weights of a vector, which may be traced."""
+        leaves, first = list(self._leaves), 0
+        for place in self._places:
+            shape = np.shape(leaves[place])
+            count = int(np.prod(shape))
+            leaves[place] = vector[first : first + count].reshape(shape)
+            first += count
+        return self._rebuild(self._jax.tree.unflatten(self._structure, leaves))
+
+
+def _as_tree(model: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Return a tree that holds the weights of a model, and how the model is made of such a tree."""
+    nnx: Any = sys.modules.get("flax.nnx")
+    linen: Any = sys.modules.get("flax.linen")
+    if nnx is not None and isinstance(model, nnx.Module):
+        graph, weights, rest = nnx.split(model, nnx.Param, ...)
+        return weights, lambda tree: nnx.merge(graph, tree, rest)
+    if linen is not None and isinstance(model, linen.Module) and model.scope is not None:
+        module, variables = model.unbind()
+        return variables, module.bind
+    return model, lambda tree: tree
+
+
+def _objective(
+    jax: Any,
+    moving: _Weights,
+    loss: Callable[..., Any],
+    residual: Callable[..., Any],
+    parameters: Parameters,
+    options: dict[str, Any],
+) -> ModelObjective:
+    """Return ``loss(model, **parameters)`` as an objective, in double precision."""
+    parameters.require("delivered")
+    check_callable("loss", loss, parameters, ("model",))
+    if not moving.start.size:
+        raise InputError(
+            "a model with weights, for its loss: a module or a tree of arrays",
+            "a model without floating-point arrays",
+            "pass the module or the tree itself, not a function that has captured its weights",
+        )
+
+    def traced(vector: Any, values: dict[str, Any]) -> Any:
+        return loss(moving.model(vector), **values)
+
+    compiled = jax.jit(jax.value_and_grad(traced, argnums=(0, 1)))
+
+    def loss_at(vector: FloatArray, values: Mapping[str, float]) -> LossAt:
+        number = jax.numpy.asarray
+        with jax.enable_x64(True), same_random_numbers():
+            numbers = {name: number(value, "float64") for name, value in values.items()}
+            value, (by_weights, by_values) = compiled(number(vector, "float64"), numbers)
+            return LossAt(
+                float(value),
+                as_numpy(by_weights),
+                np.array([float(by_values[name]) for name in values]),
+            )
+
+    def network(vector: FloatArray) -> Any:
+        with jax.enable_x64(True):
+            return moving.model(jax.numpy.asarray(vector, "float64"))
+
+    def freeze(vector: FloatArray, known: Parameters) -> FrozenResidual:
+        return from_jax(network(vector), residual, known, **options)
+
+    return ModelObjective(parameters, moving.start, loss_at, freeze, network)
+
+
 def _weight_precision(jax: Any, model: Any) -> str | None:
     """Return the lowest precision among the weights; None for a model that shows none."""
     nnx: Any = sys.modules.get("flax.nnx")
@@ -177,6 +284,25 @@ def _weight_precision(jax: Any, model: Any) -> str | None:
 def _precision_of_points(points: Any) -> str:
     kind = str(getattr(points, "dtype", "float64"))
     return kind if "float" in kind else "float64"
+
+
+def _fitted(
+    jax: Any, model: Any, observed: Any, dtype: str, field: Callable[..., Any] | None
+) -> FloatArray | None:
+    """Return what the field predicts for the observations, where it is known where they lie."""
+    if observed is None:
+        return None
+    where = as_points(observed)
+    with (
+        jax.enable_x64(dtype == "float64"),
+        explained(
+            "a field that can be evaluated at the observed points",
+            "give them the coordinates that the model takes, or pass field=... for what was "
+            "observed",
+        ),
+    ):
+        at = jax.numpy.asarray(where, dtype)
+        return alone_or_columns(model(at) if field is None else field(model, at), len(where))
 
 
 def _field(

@@ -8,14 +8,15 @@ else, at all points at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 
 from twoaxis.adapters.foreign import (
     Precision,
+    about_model,
     as_numpy,
     as_points,
     check_names,
@@ -23,6 +24,20 @@ from twoaxis.adapters.foreign import (
     foreign,
     precision_notes,
     space_axes,
+)
+from twoaxis.adapters.model_loss import (
+    LossAt,
+    ModelObjective,
+    at_stored_numbers,
+    without_objective,
+)
+from twoaxis.adapters.observed import (
+    Readings,
+    alone_or_columns,
+    found_note,
+    joined,
+    observed_columns,
+    observed_points,
 )
 from twoaxis.adapters.training_view import check_view, training_view
 from twoaxis.adapters.unknowns import (
@@ -52,6 +67,8 @@ def from_jinns(
     transform: Mapping[str, Transform] | None = None,
     loss_weights: Any = None,
     precision: Precision = "float64",
+    field: int | Sequence[int] | None = None,
+    observed: Any = None,
 ) -> FrozenResidual:
     """Freeze a model trained with jinns into its residual.
 
@@ -81,19 +98,26 @@ def from_jinns(
     precision : {"float64", "model"}
         ``"float64"`` evaluates a copy in double precision; ``"model"`` evaluates in the
         precision of the weights, and a note says so.
+    field : int or sequence of int, optional
+        The outputs of the network that were observed; all of them by default. Figures show the
+        first.
+    observed : DataGeneratorObservations, or array of shape (n, k), optional
+        The observations of the training: what ``jinns.solve`` returns as its ninth output. Of an
+        array alone, time before space, only the places are known.
 
     Returns
     -------
     FrozenResidual
-        One equation per component of each dynamic loss.
+        One equation per component of each dynamic loss. With the data generators as `points` and
+        `observed`, the whole training loss is its `objective`.
 
     Examples
     --------
     With the outputs of ``jinns.solve``::
 
-        trained, _, _, data, loss, *_ = jinns.solve(...)
+        trained, _, _, data, loss, _, _, _, observed, *_ = jinns.solve(...)
         unknowns = {"nu": ta.Parameter(truth=0.2, bounds=(0.02, 2.0))}
-        frozen = ta.from_jinns(loss, trained, unknowns, points=data)
+        frozen = ta.from_jinns(loss, trained, unknowns, points=data, observed=observed)
         print(ta.audit(frozen, tolerance=ta.Tolerance(material=5, resolution=5, preference=5)))
 
     A complete training with its audit is in ``examples/jinns_inverse.py``.
@@ -114,21 +138,57 @@ def from_jinns(
     influence = equations.check(where, checked)
     if view is None and loss_weights is None:
         loss_weights = _training_weights(loss, influence.widths)
-    return FrozenResidual(
-        lambda **values: equations.residual(where, values),
+    metric = training_view(view, loss_weights, [len(where)] * sum(influence.widths))
+    columns = observed_columns(field, model.outputs(where[:1], {}).shape[1])
+
+    def freeze(
+        state: JinnsModel, parameters: Mapping[str, Parameter], **more: Any
+    ) -> FrozenResidual:
+        here = FrozenEquations(state, unknowns)
+        return FrozenResidual(
+            lambda **values: here.residual(where, values),
+            parameters,
+            where,
+            view=metric,
+            jacobian=None if influence.lost else lambda **values: here.jacobian(where, values),
+            residual_at=lambda at, **values: here.residual(at, values),
+            field=state.outputs(where, {})[:, columns[0]],
+            axes=_axes(loss, where.shape[1]),
+            **more,
+        )
+
+    found = _readings(loss, model, observed)
+    seen: dict[str, Any] = dict(joined(found))
+    if observed is not None and not _is_generator(observed):
+        sites = observed_points(observed, where.shape[1])
+        fitted = alone_or_columns(model.outputs(sites, {})[:, columns], len(sites))
+        seen = {"observed": sites, "fitted": fitted}
+    exact = model if model.precision == "float64" else JinnsModel(jax, loss, params, "float64")
+    batch = _whole_batch(jax, jinns, loss, known, points, observed)
+    objective = None
+    if not isinstance(batch, str):
+        function = exact.compiled_loss(batch)
+        objective = ModelObjective(
+            Parameters(checked),
+            exact.weights,
+            at_stored_numbers(function, unknowns),
+            lambda weights, parameters: freeze(exact.moved(weights), parameters),
+            lambda weights: exact.moved(weights).network(),
+        )
+    return freeze(
+        model,
         checked,
-        where,
-        view=training_view(view, loss_weights, [len(where)] * sum(influence.widths)),
-        jacobian=None if influence.lost else lambda **values: equations.jacobian(where, values),
-        residual_at=lambda at, **values: equations.residual(at, values),
-        field=model.field(where, {}),
-        axes=_axes(loss, where.shape[1]),
         notes=(
             *precision_notes(model.precision, model.precision, model.own),
             *(note for _, notes in delivered for note in notes),
             *influence.notes(),
             *_training_notes(loss, model, where, unknowns, checked),
+            *found_note(found),
+            *([without_objective(batch)] if isinstance(batch, str) else []),
         ),
+        **seen,
+        objective=objective,
+        about=about_model("jinns", "jinns", loss.u, exact.weights.size, model.own),
     )
 
 
@@ -192,13 +252,161 @@ class JinnsModel(Model):
             found = self._compiled_slopes(*self._inputs(points, stored))
             return [np.asarray(part) for part in found]
 
-    def field(self, points: Any, stored: Mapping[Any, float]) -> FloatArray:
-        """Return the first output of the network at the points."""
+    def outputs(self, points: Any, stored: Mapping[Any, float]) -> FloatArray:
+        """Return the outputs of the network at the points, (N, outputs)."""
         with self._exact():
             inputs, places, vector = self._inputs(points, stored)
             params = self._moved(places, vector)
             outputs = self._jax.vmap(lambda point: self._loss.u(point, params))(inputs)
-        return as_numpy(outputs).reshape(len(inputs), -1)[:, 0]
+        return as_numpy(outputs).reshape(len(inputs), -1)
+
+    def _flat(self) -> tuple[Any, Any]:
+        """Return the weights as one vector, and how a vector becomes weights again."""
+        tools = foreign("jax.flatten_util", "jinns", "twoaxis.from_jinns")
+        arrays, rest = self._equinox.partition(
+            self._params.nn_params, self._equinox.is_inexact_array
+        )
+        vector, unravel = tools.ravel_pytree(arrays)
+        return vector, lambda flat: self._equinox.combine(unravel(flat), rest)
+
+    def _with(self, weights: Any) -> Any:
+        """Return the parameters with other weights."""
+        return self._equinox.tree_at(lambda p: p.nn_params, self._params, self._flat()[1](weights))
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weights of the network, one after another."""
+        with self._exact():
+            return as_numpy(self._flat()[0])
+
+    def moved(self, weights: FloatArray) -> Self:
+        """Return the same model with other weights."""
+        with self._exact():
+            params = self._with(self._jax.numpy.asarray(weights, self.precision))
+        precision: Precision = "float64" if self.precision == "float64" else "model"
+        return type(self)(self._jax, self._loss, params, precision)
+
+    def network(self) -> Any:
+        """Return the parameters, as ``jinns.solve`` returns them."""
+        return self._params
+
+    def compiled_loss(self, batch: Any) -> Callable[[FloatArray, Mapping[Any, float]], LossAt]:
+        """Return the training loss on a batch, a function of weights and stored numbers."""
+        jax = self._jax
+        with self._exact():
+            batch = jax.tree.map(self._cast, batch)
+            whole = jax.tree.map(
+                lambda leaf: self._cast(leaf) if self._equinox.is_array(leaf) else leaf, self._loss
+            )
+
+        def traced(vector: Any, places: tuple[tuple[str, int], ...], stored: Any) -> Any:
+            params = self._equinox.tree_at(
+                lambda p: p.nn_params, self._moved(places, stored), self._flat()[1](vector)
+            )
+            return whole.evaluate(params, batch)[0]
+
+        compiled = jax.jit(jax.value_and_grad(traced, argnums=(0, 2)), static_argnums=1)
+
+        def loss(weights: FloatArray, stored: Mapping[Any, float]) -> LossAt:
+            number = jax.numpy.asarray
+            with self._exact():
+                value, slopes = compiled(
+                    number(weights, self.precision),
+                    tuple(stored),
+                    number(list(stored.values()), self.precision),
+                )
+                return LossAt(float(value), *map(as_numpy, slopes))
+
+        return loss
+
+
+# ---------------------------------------------------------------- observations and batch
+
+
+def _is_generator(observed: Any) -> bool:
+    return hasattr(observed, "observed_pinn_in") and hasattr(observed, "observed_values")
+
+
+def _sets(observed: Any) -> list[tuple[Any, Any]]:
+    """Return places and values of each set of observations; jinns shares what is the same."""
+    places, values = observed.observed_pinn_in, observed.observed_values
+    count = max(len(places), len(values))
+    return [(places[n % len(places)], values[n % len(values)]) for n in range(count)]
+
+
+def _readings(loss: Any, model: JinnsModel, observed: Any) -> list[Readings]:
+    """Return the observations of a generator, with what the field predicts for them."""
+    if observed is None or not _is_generator(observed):
+        return []
+    found = []
+    for number, (places, values) in enumerate(_sets(observed)):
+        where, seen = as_numpy(places), as_numpy(values)
+        cut = loss.obs_slice[number % len(loss.obs_slice)]
+        # jinns cuts the output of one point, whose components come last.
+        fitted = (
+            model.outputs(where, {})[:, cut] if cut is not Ellipsis else model.outputs(where, {})
+        )
+        fitted = np.broadcast_to(fitted.reshape(len(where), -1), seen.shape)
+        found.append(Readings(f"observations {number + 1}", where, seen, fitted.copy()))
+    return found
+
+
+def _whole_batch(
+    jax: Any, jinns: Any, loss: Any, names: Iterable[str], points: Any, observed: Any
+) -> Any:
+    """Return all points of the training as one batch, or say why that is not possible."""
+    if not hasattr(points, "get_batch"):
+        return "the residual points were given as an array; pass the data generator as points"
+    keys = loss.derivative_keys
+    stopped = [
+        name
+        for name in names
+        if not np.all(getattr(keys.dyn_loss.eq_params, name.partition("[")[0], True))
+    ]
+    terms = [each for each in (getattr(keys, f.name) for f in fields(keys)) if each is not None]
+    if stopped or not all(np.all(jax.tree.leaves(each.nn_params)) for each in terms):
+        return (
+            "derivative_keys stop derivatives of the loss"
+            + (f" by {', '.join(stopped)}" if stopped else "")
+            + ", so that training followed another gradient than that of the loss"
+        )
+    weights = loss.loss_weights.observations
+    wanted = any(w is not None and np.any(as_numpy(w)) for w in _several(weights))
+    generator = observed is not None and _is_generator(observed)
+    if wanted and not generator:
+        return (
+            "the loss has observations; pass their generator, the ninth output of jinns.solve, as "
+            "observed"
+        )
+    seen = None
+    if generator:
+        if any(each is not None for each in observed.observed_eq_params):
+            return "observations come with parameters of their own"
+        seen = tuple(
+            {"pinn_in": places, "val": values, "eq_params": None}
+            for places, values in _sets(observed)
+        )
+    batches = jinns.data
+    kind = loss.u.eq_type
+    if kind == "ODE":
+        return batches.ODEBatch(temporal_batch=points.times, obs_batch_dict=seen)
+    if kind == "PDEStatio":
+        border = points.omega_border
+        if border is not None and points.dim == 1:
+            border = border[None, None]
+        return batches.PDEStatioBatch(
+            domain_batch=points.omega, border_batch=border, obs_batch_dict=seen
+        )
+    return batches.PDENonStatioBatch(
+        domain_batch=points.domain,
+        border_batch=points.border,
+        initial_batch=points.initial,
+        obs_batch_dict=seen,
+    )
+
+
+def _several(given: Any) -> tuple[Any, ...]:
+    return given if isinstance(given, tuple) else (given,)
 
 
 def _read_unknowns(
@@ -241,7 +449,7 @@ def _training_notes(
     """Return what a reader must know of this training."""
     notes = []
     mask = loss.derivative_keys.dyn_loss.eq_params
-    plain = model.field(points, {})
+    plain = model.outputs(points, {})[:, 0]
     for each in unknowns:
         name, place = each.name, each.place
         assert isinstance(place, tuple)
@@ -252,7 +460,7 @@ def _training_notes(
                 "leaves it out, which is the default of jinns"
             )
             notes.append(Message("training.residual_held", text, "warning"))
-        moved = model.field(points, {place: each.stored(parameters[name].bounds[0])})
+        moved = model.outputs(points, {place: each.stored(parameters[name].bounds[0])})[:, 0]
         if not np.array_equal(plain, moved):
             text = f"the network takes {name} as an input or in a transform, and changes with it"
             notes.append(Message("field.has_parameter", text, "warning"))

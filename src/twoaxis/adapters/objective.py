@@ -1,32 +1,19 @@
-r"""The training loss of a run or a model as a function of one flat vector, for `twoaxis.polish`.
+"""The training loss of a run or a PyTorch model, for `twoaxis.polish` and for an audit.
 
-.. math:: L(\theta, q) = L_{data}(\theta) + \lambda\, r(\theta, q)^\top M\, r(\theta, q)
-
-The vector holds the weights :math:`\theta` of the field and then the coordinates :math:`q` of
-the parameters. A run of `twoaxis.train` knows its loss; of a PyTorch model the user gives it.
-It is computed on a copy of the module in double precision, which a second-order optimizer needs,
-and the model itself is not changed.
+A run of `twoaxis.train` and a model of DeepXDE, PINA or jinns know their loss; of a PyTorch model
+the user gives it.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
-from twoaxis.adapters.foreign import (
-    as_numpy,
-    as_points,
-    explained,
-    foreign,
-)
-from twoaxis.adapters.pytorch import from_torch
-from twoaxis.arrays import FloatArray
+from twoaxis.adapters.foreign import as_points, foreign
+from twoaxis.adapters.pytorch import torch_objective
 from twoaxis.errors import InputError, check_callable
-from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameter, Parameters
 from twoaxis.views import View
 
@@ -89,7 +76,12 @@ def objective(
             )
         return subject.objective()
     torch = foreign("torch", "torch", "twoaxis.objective")
-    model = _double_copy(torch, subject)
+    if not isinstance(subject, torch.nn.Module):
+        raise InputError(
+            "a run of twoaxis.train, or a torch.nn.Module with weights to train",
+            type(subject).__name__,
+            "pass runs[0], or the module itself",
+        )
     if loss is None or parameters is None or residual is None or points is None:
         missing = [name for name, value in given.items() if value is None]
         raise InputError(
@@ -98,131 +90,10 @@ def objective(
             "write twoaxis.objective(model, loss, parameters, residual=..., points=...)",
         )
     known = Parameters(parameters)
-    known.require("delivered")
-    check_callable("loss", loss, known, ("model",))
     check_callable("residual", residual, known, ("model", "points"))
-    weights = [each for each in model.parameters() if each.requires_grad]
-    if not weights:
-        raise InputError(
-            "a module with weights that can be trained",
-            "none that requires a gradient",
-            "call model.requires_grad_(True) on the weights that training changed",
-        )
-    found = TorchObjective(
-        parameters=known,
-        _torch=torch,
-        _model=model,
-        _weights=weights,
-        _loss=loss,
-        _residual=residual,
-        _options={"points": as_points(points), "view": view, "loss_weights": loss_weights},
-    )
-    with explained(
-        "a loss(model, **parameters) that can be evaluated and differentiated in float64",
-        "convert the data of the loss with .double(), return a tensor without dimension, and "
-        "detach nothing on the way",
-    ):
-        value, _ = found.value_and_gradient(found.start)
+    options = {"points": as_points(points), "view": view, "loss_weights": loss_weights}
+    found = torch_objective(torch, subject, loss, residual, known, options)
+    value, _ = found.value_and_gradient(found.start)
     if not np.isfinite(value):
         raise InputError("a finite loss at the delivered state", f"{value}", "check model and data")
     return found
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class TorchObjective:
-    """The training loss of a PyTorch model, in double precision.
-
-    Made by `twoaxis.objective`. The vector holds the weights that require a gradient, in the
-    order of ``model.parameters()``, and then the coordinates of the parameters.
-
-    Attributes
-    ----------
-    parameters : Parameters
-    start : array, shape (n,)
-        The delivered state.
-    """
-
-    parameters: Parameters
-    _torch: Any = field(repr=False)
-    _model: Any = field(repr=False)
-    _weights: list[Any] = field(repr=False)
-    _loss: Callable[..., Any] = field(repr=False)
-    _residual: Callable[..., Any] = field(repr=False)
-    _options: dict[str, Any] = field(repr=False)
-    start: FloatArray = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        delivered = self.parameters.coordinates(self.parameters.require("delivered"))
-        parts = [as_numpy(each).ravel() for each in self._weights]
-        object.__setattr__(self, "start", np.concatenate([*parts, delivered]))
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the parameters."""
-        return self.parameters.names
-
-    @property
-    def positions(self) -> dict[str, int]:
-        """The position of each parameter's coordinate in the vector."""
-        first = self.start.size - len(self.parameters)
-        return {name: first + k for k, name in enumerate(self.parameters)}
-
-    def value_and_gradient(self, vector: FloatArray) -> tuple[float, FloatArray]:
-        """Return the loss and its gradient at a vector shaped like `start`."""
-        torch = self._torch
-        self._put(vector)
-        device = self._weights[0].device
-        free = torch.tensor(self._coordinates(vector), device=device, requires_grad=True)
-        with torch.enable_grad():
-            values = {
-                name: q.exp() if p.coordinate == "log" else q
-                for (name, p), q in zip(self.parameters.items(), free, strict=True)
-            }
-            value = self._loss(self._model, **values)
-            found = torch.autograd.grad(value, [*self._weights, free], allow_unused=True)
-        parts = [
-            np.zeros(one.numel()) if slope is None else as_numpy(slope).ravel()
-            for slope, one in zip(found, [*self._weights, free], strict=True)
-        ]
-        return float(value.detach()), np.concatenate(parts)
-
-    def frozen(self, vector: FloatArray) -> FrozenResidual:
-        """Return the frozen residual at a vector, with the parameters in it as delivered."""
-        values = self.parameters.named(self.parameters.physical(self._coordinates(vector)))
-        known = {
-            name: replace(p.holding(values[name]), delivered=values[name])
-            for name, p in self.parameters.items()
-        }
-        # The adapter copies the module, so that the next vector does not change this residual.
-        self._put(vector)
-        return from_torch(self._model, self._residual, known, **self._options)
-
-    def module(self, vector: FloatArray) -> Any:
-        """Return a module with the weights of a vector, in double precision."""
-        self._put(vector)
-        return copy.deepcopy(self._model)
-
-    def _coordinates(self, vector: FloatArray) -> FloatArray:
-        return np.asarray(vector[len(vector) - len(self.parameters) :], dtype=float)
-
-    def _put(self, vector: FloatArray) -> None:
-        """Write a vector into the weights of the copy."""
-        torch, start = self._torch, 0
-        with torch.no_grad():
-            for each in self._weights:
-                part = torch.from_numpy(np.array(vector[start : start + each.numel()], float))
-                each.copy_(part.reshape(each.shape))
-                start += each.numel()
-
-
-def _double_copy(torch: Any, model: Any) -> Any:
-    """Return a copy of a module in double precision and evaluation mode."""
-    if not isinstance(model, torch.nn.Module):
-        raise InputError(
-            "a run of twoaxis.train, or a torch.nn.Module with weights to train",
-            type(model).__name__,
-            "pass runs[0], or the module itself",
-        )
-    with explained("a module that can be copied", "detach the tensors that it keeps"):
-        return copy.deepcopy(model).double().eval()

@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from twoaxis.adapters.foreign import (
     Precision,
+    about_model,
     alone,
     as_numpy,
     as_points,
@@ -22,6 +25,14 @@ from twoaxis.adapters.foreign import (
     same_random_numbers,
     typical_values,
 )
+from twoaxis.adapters.model_loss import (
+    LossAt,
+    ModelObjective,
+    flat_tensors,
+    put_into,
+    torch_gradient,
+)
+from twoaxis.adapters.observed import alone_or_columns
 from twoaxis.adapters.training_view import training_view
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError, check_callable
@@ -41,6 +52,8 @@ def from_torch(
     loss_weights: Any = None,
     precision: Precision = "float64",
     field: Callable[..., Any] | None = None,
+    observed: Any = None,
+    loss: Callable[..., Any] | None = None,
 ) -> FrozenResidual:
     """Freeze a PyTorch model into its residual.
 
@@ -68,7 +81,15 @@ def from_torch(
         evaluates in the precision of the weights, or of the points where there are none, and a
         note says so.
     field : callable, optional
-        ``field(model, points)``: what figures show; the model's first output by default.
+        ``field(model, points)``: what was observed, a column for each observed field; the
+        outputs of the model by default. Figures show the first column.
+    observed : array or tensor, shape (n, k), optional
+        Where the observations lie, in the order of the data. The field there becomes the `fitted`
+        of the frozen residual, and an audit asks whether the network has fitted the data.
+    loss : callable, optional
+        ``loss(model, **parameters)``: the whole training loss, as for `twoaxis.objective`. It
+        becomes the `objective` of the frozen residual, and an audit asks whether training has
+        finished.
 
     Returns
     -------
@@ -115,6 +136,16 @@ def from_torch(
         with _undisturbed(torch, frozen_model), torch.enable_grad():
             return alone(equations_of(residual(frozen_model, inputs, **known.arguments(numbers))))
 
+    trainable = None
+    if loss is not None:
+        trainable = torch_objective(
+            torch,
+            model,
+            loss,
+            residual,
+            known,
+            {"view": view, "points": as_points(points), "loss_weights": loss_weights},
+        )
     center = typical_values(known)
     with explained(
         "a residual that can be evaluated at the points",
@@ -135,9 +166,82 @@ def from_torch(
         ),
         field=_field(torch, frozen_model, where, field),
         notes=(*notes, *precision_notes(*map(dtype_name, (evaluated, used, own)))),
+        fitted=_fitted(torch, frozen_model, tensors, observed, used, field),
+        observed=None if observed is None else as_points(observed),
+        objective=trainable,
+        about=about_model(
+            "PyTorch",
+            "torch",
+            model,
+            sum(each.numel() for each in _trainable(torch, model)),
+            dtype_name(own),
+        ),
     )
     frozen.checked(first, center)  # shapes and values, before anything else needs them
     return frozen
+
+
+def torch_objective(
+    torch: Any,
+    model: Any,
+    loss: Callable[..., Any],
+    residual: Callable[..., Any],
+    parameters: Parameters,
+    options: dict[str, Any],
+) -> ModelObjective:
+    """Return ``loss(model, **parameters)`` as an objective, on a copy in double precision.
+
+    `options` are those of `from_torch` that define the frozen residual of a state.
+    """
+    parameters.require("delivered")
+    check_callable("loss", loss, parameters, ("model",))
+    if not isinstance(model, torch.nn.Module):
+        raise InputError(
+            "a torch.nn.Module with weights to train, for its loss",
+            type(model).__name__,
+            "pass the module itself",
+        )
+    with explained("a module that can be copied", "detach the tensors that it keeps"):
+        copied = copy.deepcopy(model).double().eval()
+    weights = _trainable(torch, copied)
+    if not weights:
+        raise InputError(
+            "a module with weights that can be trained",
+            "none that requires a gradient",
+            "call model.requires_grad_(True) on the weights that training changed",
+        )
+
+    def loss_at(vector: FloatArray, values: Mapping[str, float]) -> LossAt:
+        put_into(torch, weights, vector)
+        device = weights[0].device
+        numbers = [
+            torch.tensor(value, dtype=torch.float64, device=device, requires_grad=True)
+            for value in values.values()
+        ]
+        devices = {each.device for each in weights}
+        with same_random_numbers(torch, devices), torch.enable_grad():
+            value = loss(copied, **dict(zip(values, numbers, strict=True)))
+            slopes = torch_gradient(torch, value, [*weights, *numbers])
+        by_weights, by_numbers = slopes[: len(weights)], slopes[len(weights) :]
+        return LossAt(float(value.detach()), np.concatenate(by_weights), np.concatenate(by_numbers))
+
+    def network(vector: FloatArray) -> Any:
+        put_into(torch, weights, vector)
+        return copy.deepcopy(copied)
+
+    def freeze(vector: FloatArray, known: Parameters) -> FrozenResidual:
+        # The adapter copies the module, so that the next vector does not change this residual.
+        put_into(torch, weights, vector)
+        return from_torch(copied, residual, known, **options)
+
+    return ModelObjective(parameters, flat_tensors(weights), loss_at, freeze, network)
+
+
+def _trainable(torch: Any, model: Any) -> list[Any]:
+    """Return the weights that training moves."""
+    if not isinstance(model, torch.nn.Module):
+        return []
+    return [each for each in model.parameters() if each.requires_grad]
 
 
 def _frozen_copy(torch: Any, model: Any, own: Any, used: Any) -> tuple[Any, list[Message]]:
@@ -224,6 +328,30 @@ def _undisturbed(torch: Any, model: Any) -> Iterator[None]:
                 each.training = mode
             for each, gradient in gradients:
                 each.grad = gradient
+
+
+def _fitted(
+    torch: Any,
+    model: Any,
+    tensors: list[Any],
+    observed: Any,
+    dtype: Any,
+    field: Callable[..., Any] | None,
+) -> FloatArray | None:
+    """Return what the field predicts for the observations, where it is known where they lie."""
+    if observed is None:
+        return None
+    where = _points_like(torch, tensors, observed, dtype)
+    with (
+        _undisturbed(torch, model),
+        torch.no_grad(),
+        explained(
+            "a field that can be evaluated at the observed points",
+            "give them the coordinates that the model takes, or pass field=... for what was "
+            "observed",
+        ),
+    ):
+        return alone_or_columns(model(where) if field is None else field(model, where), len(where))
 
 
 def _field(

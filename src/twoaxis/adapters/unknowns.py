@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 
@@ -244,6 +244,15 @@ class Model(ABC):
     @abstractmethod
     def derivatives(self, points: Any, stored: Mapping[Any, float]) -> list[Any]:
         """Return one array (N, m, d) per equation: derivatives by the d stored numbers."""
+
+    @property
+    @abstractmethod
+    def weights(self) -> FloatArray:
+        """The weights that training moved, one after another."""
+
+    @abstractmethod
+    def moved(self, weights: FloatArray) -> Self:
+        """Return the same model with other weights."""
 
 
 @final

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from objectives import assert_is_training_loss
 
 import twoaxis as ta
 from twoaxis.adapters.deepxde import from_deepxde
@@ -327,3 +328,26 @@ def test_unknown_behind_stop_gradient(decay):
     model, k = decay(lambda u, u_t, k: u_t + jax.lax.stop_gradient(k) * u)
     with pytest.raises(ta.InputError, match="changes with k and has no derivative by it"):
         from_deepxde(model, {"k": (k, GIVEN)})
+
+
+def own_loss(model):
+    """The training loss as DeepXDE computes it."""
+    state = model.train_state
+    return float(model.outputs_losses_train(model.params, state.X_train, state.y_train)[1].sum())
+
+
+@pytest.mark.long
+def test_objective_and_observations_of_a_system(lorenz, freeze):
+    frozen = freeze("lorenz", "float64")
+    assert_is_training_loss(frozen, own_loss(lorenz.model))
+    where = np.linspace(0.05, 0.95, 8)[:, None]
+    np.testing.assert_allclose(frozen.observed, where, rtol=1e-6)
+    np.testing.assert_allclose(frozen.data, np.cos(where[:, 0]), rtol=1e-6)
+    np.testing.assert_allclose(frozen.fitted, lorenz.model.predict(where)[:, 1], rtol=1e-4)
+    assert frozen.about["backend"] == "jax"
+
+
+def test_objective_behind_a_transform(diffusion, freeze):
+    frozen = freeze("diffusion", "float64")
+    assert_is_training_loss(frozen, own_loss(diffusion.model))
+    assert frozen.data is None

@@ -28,9 +28,9 @@ def run(*options):
 
 
 def test_cases_of_the_jax_backend_pass():
-    assert run() == 7
+    assert run() == 8
 
 
 @pytest.mark.long
 def test_long_cases_of_the_jax_backend_pass():
-    assert run("--only-long") == 9
+    assert run("--only-long") == 10

@@ -9,11 +9,32 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from twoaxis.adapters.model_loss import LossAt
 from twoaxis.adapters.unknowns import Arithmetic, Model
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledLoss:
+    """What ``model.compile`` made the training loss of.
+
+    Attributes
+    ----------
+    data : deepxde.data.PDE
+        A shallow copy, with the points of the last step.
+    functions : callable or sequence of callable
+        The loss function of each equation and condition, or one for all.
+    factors : array or None
+        The loss weights.
+    """
+
+    data: Any
+    functions: Any
+    factors: FloatArray | None
 
 
 class Backend(Model):
@@ -35,6 +56,16 @@ class Backend(Model):
     @abstractmethod
     def field(self, points: FloatArray) -> FloatArray:
         """Return the outputs of the network, (N, outputs)."""
+
+    @abstractmethod
+    def network(self) -> Any:
+        """Return a copy of the network, or of its tree of weights."""
+
+    @abstractmethod
+    def loss(
+        self, compiled: CompiledLoss, weights: FloatArray, stored: Mapping[Any, float]
+    ) -> LossAt:
+        """Return the training loss, with its derivatives by weights and stored numbers."""
 
     @abstractmethod
     def conditions_with(self, data: Any) -> Mapping[int, list[str]]:

@@ -6,6 +6,7 @@ training. The training itself (points, losses, weights) is read from the compile
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import inspect
 import sys
@@ -14,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from twoaxis.adapters.deepxde.backend import Backend
+from twoaxis.adapters.deepxde.backend import Backend, CompiledLoss
 from twoaxis.adapters.deepxde.jax_backend import JaxBackend
 from twoaxis.adapters.deepxde.pytorch_backend import PyTorchBackend
 from twoaxis.adapters.deepxde.variables import delivered, named_unknowns
 from twoaxis.adapters.foreign import (
     Precision,
+    about_model,
     as_numpy,
     as_points,
     check_precision,
@@ -28,11 +30,21 @@ from twoaxis.adapters.foreign import (
     space_axes,
     typical_values,
 )
+from twoaxis.adapters.model_loss import ModelObjective, at_stored_numbers, without_objective
+from twoaxis.adapters.observed import (
+    Readings,
+    alone_or_columns,
+    found_note,
+    joined,
+    observed_columns,
+    observed_points,
+)
 from twoaxis.adapters.training_view import check_view, training_view
 from twoaxis.adapters.unknowns import FrozenEquations, Unknown
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
+from twoaxis.parameters import Parameters
 from twoaxis.result import Message
 from twoaxis.views import View
 
@@ -51,6 +63,8 @@ def from_deepxde(
     held: Sequence[Any] = (),
     loss_weights: Any = None,
     precision: Precision = "float64",
+    field: int | Sequence[int] | None = None,
+    observed: Any = None,
 ) -> FrozenResidual:
     """Freeze a trained DeepXDE model into its residual.
 
@@ -83,12 +97,19 @@ def from_deepxde(
         ``"float64"`` evaluates a copy of the network in double precision; ``"model"`` evaluates
         in the precision of the training, float32 unless DeepXDE is configured otherwise, and a
         note says so.
+    field : int or sequence of int, optional
+        The outputs of the network that were observed; all of them by default. Figures show the
+        first.
+    observed : array, shape (n, k), optional
+        Where the observations lie, in the order of the data. By default the observations are those
+        of the model: every ``PointSetBC`` with points inside the domain.
 
     Returns
     -------
     FrozenResidual
-        Equations in their order. The model is left as it was, and training it further does not
-        change the frozen residual.
+        Equations in their order, with the observations of the training, what the field predicts
+        for them, and the whole training loss as its `objective`. The model is left as it was, and
+        training it further does not change the frozen residual.
 
     Notes
     -----
@@ -139,26 +160,113 @@ def from_deepxde(
     if view is None and loss_weights is None:
         loss_weights = equation_weights(model, backend, influence.widths)
     where = every[skipped:]
-    elsewhere = FrozenEquations(backend, list(equations.unknowns.values()))
-    frozen = FrozenResidual(
-        lambda **values: equations.residual(every, values),
+    metric = training_view(view, loss_weights, [len(where)] * sum(influence.widths))
+    columns = observed_columns(field, backend.field(where[:1]).shape[1])
+    notes = (
+        *precision_notes(backend.precision, backend.precision, backend.own),
+        *(note for _, notes in known.values() for note in notes),
+        *influence.notes(),
+        *_condition_notes(backend, model.data, equations.unknowns),
+        *([_UNREAD_LOSS] if view is None and loss_functions(model) is None else []),
+    )
+
+    def freeze(state: Backend, parameters: Mapping[str, Any], **more: Any) -> FrozenResidual:
+        unknowns = list(equations.unknowns.values())
+        here = FrozenEquations(state, unknowns, skipped)
+        elsewhere = FrozenEquations(state, unknowns)
+        return FrozenResidual(
+            lambda **values: here.residual(every, values),
+            parameters,
+            where,
+            view=metric,
+            jacobian=lambda **values: here.jacobian(every, values),
+            residual_at=lambda at, **values: elsewhere.residual(as_numpy(at), values),
+            field=state.field(where)[:, columns[0]],
+            axes=axes_of(dde, model.data.geom),
+            **more,
+        )
+
+    exact = backend
+    if backend.precision != "float64":
+        exact = open_backend(dde, model, double=True)
+    compiled = compiled_loss(model)
+    objective = None
+    if isinstance(compiled, CompiledLoss):
+        loss = compiled
+        objective = ModelObjective(
+            Parameters(checked),
+            exact.weights,
+            at_stored_numbers(
+                lambda weights, stored: exact.loss(loss, weights, stored),
+                list(equations.unknowns.values()),
+            ),
+            lambda weights, parameters: freeze(exact.moved(weights), parameters),
+            lambda weights: exact.moved(weights).network(),
+        )
+    seen, found = _observations(dde, model, backend, columns, observed)
+    frozen = freeze(
+        backend,
         checked,
-        where,
-        view=training_view(view, loss_weights, [len(where)] * sum(influence.widths)),
-        jacobian=lambda **values: equations.jacobian(every, values),
-        residual_at=lambda at, **values: elsewhere.residual(as_numpy(at), values),
-        field=backend.field(where)[:, 0],
-        axes=axes_of(dde, model.data.geom),
         notes=(
-            *precision_notes(backend.precision, backend.precision, backend.own),
-            *(note for _, notes in known.values() for note in notes),
-            *influence.notes(),
-            *_condition_notes(backend, model.data, equations.unknowns),
-            *([_UNREAD_LOSS] if view is None and loss_functions(model) is None else []),
+            *notes,
+            *found_note(found),
+            *([] if objective is not None else [without_objective(str(compiled))]),
         ),
+        **seen,
+        objective=objective,
+        about=about_model("DeepXDE", "deepxde", model.net, exact.weights.size, backend.own)
+        | {"backend": dde.backend.backend_name},
     )
     frozen.at(frozen.coordinates(typical_values(checked)))  # raises early where it is not finite
     return frozen
+
+
+def _observations(
+    dde: Any, model: Any, backend: Backend, columns: list[int], observed: Any
+) -> tuple[dict[str, Any], list[Readings]]:
+    """Return `observed`, `data` and `fitted`, as far as known, and what was found in the model."""
+    if observed is not None:
+        where = observed_points(observed, np.shape(model.data.train_x)[1])
+        fitted = alone_or_columns(backend.field(where)[:, columns], len(where))
+        return {"observed": where, "fitted": fitted}, []
+    found = []
+    for number, condition in enumerate(model.data.bcs):
+        # An operator, or a value on the boundary or at the start, is no observation of the field.
+        if type(condition) is not dde.icbc.PointSetBC or _on_edge(model.data.geom, condition):
+            continue
+        points = np.array(condition.points, dtype=float)
+        at = condition.component
+        fitted = backend.field(points)[:, at if isinstance(at, list) else [at]]
+        values = np.broadcast_to(as_numpy(condition.values), fitted.shape)
+        found.append(
+            Readings(f"condition {number + 1} (PointSetBC)", points, values.copy(), fitted)
+        )
+    return dict(joined(found)), found
+
+
+def _on_edge(geometry: Any, condition: Any) -> bool:
+    """Whether all points of a condition lie on the boundary or at the start."""
+    try:
+        edge = np.asarray(geometry.on_boundary(condition.points), dtype=bool)
+        if hasattr(geometry, "on_initial"):
+            edge |= np.asarray(geometry.on_initial(condition.points), dtype=bool)
+    except Exception:  # not every geometry, such as a cloud of points, knows its boundary
+        return False
+    return bool(edge.all())
+
+
+def compiled_loss(model: Any) -> CompiledLoss | str:
+    """Return what the training loss is made of, or why it is not known."""
+    functions = loss_functions(model)
+    if functions is None:
+        return "the loss function of the compiled model could not be read"
+    if any(getattr(each, "batch_size", None) is not None for each in model.data.bcs):
+        return "a condition takes its points in minibatches"
+    kind = getattr(model.net, "regularizer", None)
+    if isinstance(kind, (list, tuple)) and kind[0] != "l1":
+        return "weight decay is a rule of the optimizer and not part of the loss"
+    factors = None if model.loss_weights is None else as_numpy(model.loss_weights).ravel()
+    return CompiledLoss(copy.copy(model.data), functions, factors)
 
 
 def open_backend(dde: Any, model: Any, double: bool) -> Backend:

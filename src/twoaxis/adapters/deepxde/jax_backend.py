@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 
-from twoaxis.adapters.deepxde.backend import Backend, as_columns
-from twoaxis.adapters.foreign import as_numpy, same_random_numbers
+from twoaxis.adapters.deepxde.backend import Backend, CompiledLoss, as_columns
+from twoaxis.adapters.foreign import as_numpy, foreign, same_random_numbers
+from twoaxis.adapters.model_loss import LossAt
 from twoaxis.adapters.unknowns import JaxArithmetic, jax_jacobian
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
@@ -39,6 +41,7 @@ class JaxBackend(Backend):
             self._held = [cast(each.value) for each in model.external_trainable_variables]
         self._compiled = self._jax.jit(self._evaluate)
         self._compiled_slopes = self._jax.jit(self._slopes, static_argnums=2)
+        self._losses: dict[int, tuple[CompiledLoss, Any]] = {}
 
     @contextmanager
     def _exact(self) -> Iterator[None]:
@@ -110,6 +113,66 @@ class JaxBackend(Backend):
         with self._exact():
             apply = self._jax.jit(lambda weights, at: self._net.apply(weights, at, training=False))
             return as_numpy(apply(self._weights, self._points(points)))
+
+    def _flat(self) -> tuple[Any, Any]:
+        """Return the weights as one vector, and how a vector becomes weights again."""
+        tools = foreign("jax.flatten_util", "deepxde", "twoaxis.from_deepxde")
+        found: tuple[Any, Any] = tools.ravel_pytree(self._weights)
+        return found
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weights of the network, one after another."""
+        with self._exact():
+            return as_numpy(self._flat()[0])
+
+    def moved(self, weights: FloatArray) -> Self:
+        """Return the same model with other weights."""
+        other = copy.copy(self)
+        with self._exact():
+            other._weights = self._flat()[1](self._jax.numpy.asarray(weights, self.precision))
+        return other
+
+    def network(self) -> Any:
+        """Return the tree of weights."""
+        return self._weights
+
+    def loss(
+        self, compiled: CompiledLoss, weights: FloatArray, stored: Mapping[Any, float]
+    ) -> LossAt:
+        """Return the training loss, with its derivatives by weights and stored numbers."""
+        with self._exact():
+            if id(compiled) not in self._losses:
+                self._losses[id(compiled)] = compiled, self._traced_loss(compiled)
+            function = self._losses[id(compiled)][1]
+            vector = self._jax.numpy.asarray(weights, self.precision)
+            value, (by_weights, by_held) = function(vector, self._unknowns(stored))
+            by_stored = [float(np.sum(as_numpy(by_held[place]))) for place in stored]
+            return LossAt(float(value), as_numpy(by_weights), np.array(by_stored))
+
+    def _traced_loss(self, compiled: CompiledLoss) -> Any:
+        """Return the loss and its derivatives by the weights and all unknowns, compiled."""
+        jax, data, unravel = self._jax, compiled.data, self._flat()[1]
+        inputs = self._points(data.train_x)
+
+        def loss(vector: Any, held: list[Any]) -> Any:
+            tree = unravel(vector)
+
+            def field(at: Any) -> Any:
+                return self._net.apply(tree, at, training=False)
+
+            parts = data.losses(
+                None, field(inputs), compiled.functions, inputs, None, aux=[field, held]
+            )
+            losses = jax.numpy.asarray(parts)
+            if compiled.factors is not None:
+                losses = losses * jax.numpy.asarray(compiled.factors)
+            total = losses.sum()
+            if self._net.regularizer is not None:
+                total = total + self._net.regularizer(jax.tree.leaves(tree["params"]))
+            return total
+
+        return jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))
 
     def conditions_with(self, data: Any) -> dict[int, list[str]]:  # noqa: ARG002
         """Return nothing: with JAX, DeepXDE passes the unknowns to the PDE alone."""

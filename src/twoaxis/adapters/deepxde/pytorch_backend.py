@@ -5,17 +5,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any, final
+from types import SimpleNamespace
+from typing import Any, Self, final
 
 import numpy as np
 
-from twoaxis.adapters.deepxde.backend import Backend, as_columns
+from twoaxis.adapters.deepxde.backend import Backend, CompiledLoss, as_columns
 from twoaxis.adapters.foreign import (
     as_numpy,
     dtype_name,
     explained,
     same_random_numbers,
 )
+from twoaxis.adapters.model_loss import LossAt, flat_tensors, put_into, torch_gradient
 from twoaxis.adapters.unknowns import TorchArithmetic, torch_jacobian
 from twoaxis.arrays import FloatArray
 
@@ -30,6 +32,7 @@ class PyTorchBackend(Backend):
         self._pde, self._auxiliary = model.data.pde, model.data.auxiliary_var_fn
         self._variables = list(model.external_trainable_variables)
         weights = list(model.net.parameters())
+        self._moving = [name for name, w in model.net.named_parameters() if w.requires_grad]
         own = weights[0].dtype if weights else self._torch.get_default_dtype()
         self._device = weights[0].device if weights else None
         self._dtype = self._torch.float64 if double else own
@@ -116,6 +119,58 @@ class PyTorchBackend(Backend):
         """Return the outputs of the network."""
         with self._holding({}):
             return as_numpy(self._net(self._inputs(points)))
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weights that require a gradient, one after another."""
+        return flat_tensors([self._net.get_parameter(name) for name in self._moving])
+
+    def moved(self, weights: FloatArray) -> Self:
+        """Return the same model with other weights."""
+        other = copy.copy(self)
+        other._net = copy.deepcopy(self._net)
+        put_into(self._torch, [other._net.get_parameter(name) for name in self._moving], weights)
+        return other
+
+    def network(self) -> Any:
+        """Return a copy of the network."""
+        return copy.deepcopy(self._net)
+
+    def loss(
+        self, compiled: CompiledLoss, weights: FloatArray, stored: Mapping[Any, float]
+    ) -> LossAt:
+        """Return the training loss, with its derivatives by weights and stored numbers."""
+        torch, data = self._torch, compiled.data
+        free = {name: self._net.get_parameter(name).detach().clone() for name in self._moving}
+        put_into(torch, list(free.values()), weights)
+
+        def field(inputs: Any) -> Any:
+            return torch.func.functional_call(self._net, free, (inputs,))
+
+        with self._holding(stored):
+            for each in free.values():
+                each.requires_grad_(True)
+            inputs = self._inputs(data.train_x)
+            extra = None
+            if data.train_aux_vars is not None:
+                values = np.asarray(data.train_aux_vars, dtype=float)
+                extra = torch.tensor(values, dtype=self._dtype, device=self._device)
+            model = SimpleNamespace(net=SimpleNamespace(auxiliary_vars=extra))
+            aux = [field] if self._dde.config.autodiff == "forward" else None
+            parts = data.losses(None, field(inputs), compiled.functions, inputs, model, aux=aux)
+            losses = torch.stack(parts)
+            if compiled.factors is not None:
+                losses = losses * torch.tensor(compiled.factors, dtype=self._dtype)
+            total = losses.sum()
+            if self._net.regularizer is not None:  # l1: the other kind is refused before
+                total = total + self._net.regularizer[1] * sum(
+                    each.abs().sum()
+                    for each in {**dict(self._net.named_parameters()), **free}.values()
+                )
+            leaves = [*free.values(), *(self._variables[place] for place in stored)]
+            slopes = torch_gradient(torch, total, leaves)
+        by_weights, by_stored = slopes[: len(free)], slopes[len(free) :]
+        return LossAt(float(total.detach()), np.concatenate(by_weights), np.concatenate(by_stored))
 
     def conditions_with(self, data: Any) -> dict[int, list[str]]:
         """Return the conditions that depend on each unknown, by their derivatives."""

@@ -11,19 +11,29 @@ shuffles. Points are therefore taken from the trainer's own data set, in that sa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from twoaxis.adapters.foreign import (
     Precision,
+    about_model,
     as_numpy,
     check_names,
     check_precision,
     foreign,
     precision_notes,
 )
-from twoaxis.adapters.pina.twin import Term, Twin
+from twoaxis.adapters.model_loss import ModelObjective, at_stored_numbers, without_objective
+from twoaxis.adapters.observed import (
+    Readings,
+    alone_or_columns,
+    found_note,
+    joined,
+    observed_points,
+)
+from twoaxis.adapters.pina.twin import LossTerm, Term, Twin
 from twoaxis.adapters.training_view import check_view, training_view
 from twoaxis.adapters.unknowns import (
     FrozenEquations,
@@ -50,6 +60,8 @@ def from_pina(
     transform: Mapping[str, Transform] | None = None,
     loss_weights: Any = None,
     precision: Precision = "float64",
+    field: str | Sequence[str] | None = None,
+    observed: Any = None,
 ) -> FrozenResidual:
     """Freeze a trained PINA solver into its residual.
 
@@ -80,11 +92,19 @@ def from_pina(
     precision : {"float64", "model"}
         ``"float64"`` evaluates a copy of the networks in double precision; ``"model"``
         evaluates in the precision of the training, and a note says so.
+    field : str or sequence of str, optional
+        The output variables that were observed; all of them by default. Figures show the first.
+    observed : array or LabelTensor, shape (n, k), optional
+        Where the observations lie, in the order of the data, with the columns of
+        ``problem.input_variables``. By default the observations are those of the model: the
+        conditions with an input and a target.
 
     Returns
     -------
     FrozenResidual
-        One equation per column of each condition (and network of an ensemble).
+        One equation per column of each condition (and network of an ensemble), with the
+        observations of the training, what the field predicts for them, and the whole training loss
+        as its `objective`.
 
     Examples
     --------
@@ -120,24 +140,172 @@ def from_pina(
     if view is None and loss_weights is None:
         loss_weights = _training_weights(solver, twin, terms, equations)
     shared = len(terms) == 1
-    return FrozenResidual(
-        lambda **values: equations.residual(terms, values),
+    metric = training_view(view, loss_weights, [len(each) for each in where])
+    columns = _columns(problem, field)
+
+    def freeze(state: Twin, parameters: Mapping[str, Parameter], **more: Any) -> FrozenResidual:
+        here = FrozenEquations(state, unknowns)
+        # In the precision of this state, which may be higher than that of the twin.
+        own = [term.moved(state.labelled(term.points.tensor, term.axes)) for term in terms]
+        return FrozenResidual(
+            lambda **values: here.residual(own, values),
+            parameters,
+            where[0] if shared else where,
+            view=metric,
+            jacobian=None if influence.lost else lambda **values: here.jacobian(own, values),
+            residual_at=lambda at, **values: here.residual(
+                [term.moved(state.labelled(at, term.axes)) for term in terms], values
+            ),
+            field=state.field(own[0].points)[:, columns[0]] if shared else None,
+            field_name=problem.output_variables[columns[0]],
+            axes=terms[0].axes,
+            **more,
+        )
+
+    found: list[Readings] = []
+    if observed is None:
+        found = _readings(twin, problem)
+        seen: dict[str, Any] = dict(joined(found))
+    else:
+        seen = _observed(twin, problem, columns, observed)
+    exact = twin if twin.precision == "float64" else Twin(torch, pina, solver, "float64")
+    try:
+        whole = _loss_terms(torch, exact, solver)
+    except InputError as error:  # no reason not to diagnose the residual
+        whole = f"{error.expected}: {error.got}"
+    objective = None
+    if not isinstance(whole, str):
+        parts = whole
+        objective = ModelObjective(
+            Parameters(checked),
+            exact.weights,
+            at_stored_numbers(lambda weights, stored: exact.loss(parts, weights, stored), unknowns),
+            lambda weights, parameters: freeze(exact.moved(weights), parameters),
+            lambda weights: exact.moved(weights).network(),
+        )
+    return freeze(
+        twin,
         checked,
-        where[0] if shared else where,
-        view=training_view(view, loss_weights, [len(each) for each in where]),
-        jacobian=None if influence.lost else lambda **values: equations.jacobian(terms, values),
-        residual_at=lambda at, **values: equations.residual(
-            [term.moved(twin.labelled(at, term.axes)) for term in terms], values
-        ),
-        field=twin.field(terms[0].points) if shared else None,
-        field_name=problem.output_variables[0],
-        axes=terms[0].axes,
         notes=(
             *precision_notes(twin.precision, twin.precision, twin.own),
             *(note for _, notes in known.values() for note in notes),
             *_training_notes(solver, terms),
             *influence.notes(),
+            *found_note(found),
+            *([without_objective(whole)] if isinstance(whole, str) else []),
         ),
+        **seen,
+        objective=objective,
+        about=about_model(
+            "PINA", "pina-mathlab", solver._pina_models[0], exact.weights.size, twin.own
+        )
+        | {"solver": type(solver).__name__},
+    )
+
+
+def _columns(problem: Any, field: str | Sequence[str] | None) -> list[int]:
+    """Return the outputs that were observed, by their number."""
+    names = list(problem.output_variables)
+    chosen = names if field is None else [field] if isinstance(field, str) else list(field)
+    if not chosen or not all(name in names for name in chosen):
+        raise InputError(
+            f"field as one or several of the output variables {', '.join(names)}",
+            f"field={field!r}",
+            "name the observed ones, or leave it out",
+        )
+    return [names.index(name) for name in chosen]
+
+
+def _observed(twin: Twin, problem: Any, columns: list[int], observed: Any) -> dict[str, Any]:
+    """Return the points of the user, and what the field predicts there."""
+    axes = list(problem.input_variables)
+    if isinstance(observed, twin.label_tensor):
+        observed = observed.extract(axes).tensor
+    where = observed_points(observed, len(axes))
+    outputs = twin.field(twin.labelled(where, axes))
+    return {"observed": where, "fitted": alone_or_columns(outputs[:, columns], len(where))}
+
+
+def _readings(twin: Twin, problem: Any) -> list[Readings]:
+    """Return the observations of the conditions with an input and a target."""
+    found, names = [], list(problem.output_variables)
+    for name, condition in problem.conditions.items():
+        data = getattr(condition, "data", None)
+        places: Any = getattr(data, "input", None)
+        target: Any = getattr(data, "target", None)
+        if not isinstance(places, twin.label_tensor) or not hasattr(target, "shape"):
+            continue  # an equation, or graphs
+        axes = [axis for axis in problem.input_variables if axis in places.labels]
+        if len(axes) != len(problem.input_variables) or target.ndim != 2:
+            continue
+        points = as_numpy(places.extract(axes).tensor)
+        labels = list(target.labels) if isinstance(target, twin.label_tensor) else names
+        if not set(labels) <= set(names) or len(labels) != target.shape[1]:
+            continue
+        outputs = twin.field(twin.labelled(points, axes))
+        fitted = outputs[:, [names.index(label) for label in labels]]
+        values = as_numpy(target.as_subclass(twin.torch.Tensor))
+        found.append(Readings(f"condition {name!r}", points, values, fitted))
+    return found
+
+
+def _loss_terms(torch: Any, twin: Twin, solver: Any) -> list[LossTerm] | str:
+    """Return the conditions of the training loss, or say why it is not known."""
+    kinds = (
+        "CausalPhysicsInformedSingleModelSolver",
+        "CompetitivePhysicsInformedSolver",
+        "GradientPhysicsInformedSingleModelSolver",
+    )
+    other = [name for name in kinds if _is_a(solver, name)]
+    if other:
+        return f"a {other[0]} adds terms of its own"
+    found = []
+    for name, condition in solver.problem.conditions.items():
+        adaptive = _adaptive(solver, name)
+        if adaptive is not None and not _order_is_known(solver, name):
+            return f"the order of the adaptive weights of {name} is not known"
+        if hasattr(condition, "equation"):
+            term = Term(name, condition, _training_points(torch, twin, solver, name))
+            residual = partial(_equation_residual, term)
+        else:
+            batch = _training_pairs(twin, solver, name)
+            if batch is None:
+                return f"the condition {name} has neither an equation nor inputs with targets"
+            residual = partial(_misfit, *batch)
+        weights = None
+        if adaptive is not None:
+            plain = as_numpy(adaptive).reshape(-1, 1)
+            weights = torch.as_tensor(plain, dtype=twin.dtype, device=twin.device)
+        found.append(LossTerm(name, residual, _condition_weight(solver, name), weights))
+    return found
+
+
+def _equation_residual(
+    term: Term, twin: Twin, member: int | None, leaves: Mapping[str, Any]
+) -> Any:
+    return twin.residual(term, member, leaves)
+
+
+def _misfit(
+    places: Any, target: Any, twin: Twin, member: int | None, leaves: Mapping[str, Any]
+) -> Any:
+    """Return the output minus the target, as PINA subtracts them."""
+    del leaves  # data know no unknowns
+    return twin.output(places, member).as_subclass(twin.torch.Tensor) - target
+
+
+def _training_pairs(twin: Twin, solver: Any, name: str) -> tuple[Any, Any] | None:
+    """Return the inputs and targets that training used, in its order."""
+    data, subset = getattr(solver.problem.conditions[name], "data", None), _subset(solver, name)
+    places, target = getattr(data, "input", None), getattr(data, "target", None)
+    if not isinstance(places, twin.label_tensor) or not isinstance(target, twin.torch.Tensor):
+        return None
+    rows = range(len(places)) if subset is None else subset.indices
+    axes = list(places.labels)
+    inputs = as_numpy(places.extract(axes).tensor)[list(rows)]
+    values = as_numpy(target.as_subclass(twin.torch.Tensor))[list(rows)]
+    return twin.labelled(inputs, axes), twin.torch.as_tensor(
+        values, dtype=twin.dtype, device=twin.device
     )
 
 

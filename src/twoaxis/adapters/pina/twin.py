@@ -7,10 +7,10 @@ gradients, nor its modes, nor the unknowns that it holds.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from twoaxis.adapters.foreign import (
     foreign,
     same_random_numbers,
 )
+from twoaxis.adapters.model_loss import LossAt, flat_tensors, put_into, torch_gradient
 from twoaxis.adapters.unknowns import Model, torch_jacobian
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
@@ -45,6 +46,27 @@ class Term:
         return replace(self, points=points)
 
 
+@dataclass(frozen=True)
+class LossTerm:
+    """A condition in the training loss.
+
+    Attributes
+    ----------
+    name : str
+    residual : callable
+        ``residual(twin, member, leaves)``: its values, (N, m), for a network and the unknowns.
+    factor : float
+        Its weight at the last step.
+    by_point : tensor or None
+        Adaptive weights of its points, (N, 1).
+    """
+
+    name: str
+    residual: Callable[[Any, int | None, Mapping[str, Any]], Any]
+    factor: float
+    by_point: Any = None
+
+
 @final
 class Twin(Model):
     """The solver's networks, copied. Points are terms; a place is the name of an unknown."""
@@ -52,12 +74,21 @@ class Twin(Model):
     def __init__(self, torch: Any, pina: Any, solver: Any, precision: Precision) -> None:
         self.torch, self.label_tensor = torch, pina.LabelTensor
         self.problem = solver.problem
+        ensemble = foreign("pina.solver", "pina", "twoaxis.from_pina").EnsembleSolver
         with explained(
             "networks that can be copied",
             "remove weight normalization of the old kind with torch.nn.utils.remove_weight_norm, "
             "or use torch.nn.utils.parametrizations",
         ):
             models = copy.deepcopy(solver._pina_models).eval().requires_grad_(False)
+        # The adaptive weights of a solver are held; its networks are what training moves.
+        kept = len(models) if isinstance(solver, ensemble) else 1
+        self._moving = [
+            name
+            for n in range(kept)
+            for name, weight in solver._pina_models.named_parameters()
+            if name.startswith(f"{n}.") and weight.requires_grad
+        ]
         own = next((p.dtype for p in models.parameters()), torch.get_default_dtype())
         if precision == "float64":
             models.double()
@@ -65,18 +96,10 @@ class Twin(Model):
         self.dtype = tensors[0].dtype if tensors else torch.float64
         self.device = tensors[0].device if tensors else torch.device("cpu")
         self.own, self.precision = dtype_name(own), dtype_name(self.dtype)
-        # The twin shares everything with the solver but the networks; its forward is that of
-        # the class, without the wrapper that is bound to the original.
-        twin = object.__new__(type(solver))
-        twin.__dict__.update(solver.__dict__)
-        twin.__dict__["_modules"] = {**solver._modules, "_pina_models": models}
-        twin.__dict__["_trainer"] = None
-        twin.__dict__.pop("forward", None)
-        ensemble = foreign("pina.solver", "pina", "twoaxis.from_pina").EnsembleSolver
         self.members: Sequence[int | None] = (
             range(len(models)) if isinstance(solver, ensemble) else (None,)
         )
-        self.solver = twin
+        self.solver = _sharing(solver, models)
 
     def labelled(self, points: Any, axes: Sequence[str]) -> Any:
         """Return points as PINA takes them, in the precision of the twin."""
@@ -94,9 +117,9 @@ class Twin(Model):
         return found
 
     def field(self, points: Any) -> FloatArray:
-        """Return the first output at the points, a mean over the members of an ensemble."""
+        """Return the outputs at the points, a mean over the members of an ensemble."""
         with self.undisturbed():
-            found = [as_numpy(self.output(points, member).tensor)[:, 0] for member in self.members]
+            found = [as_numpy(self.output(points, member).tensor) for member in self.members]
         mean: FloatArray = np.mean(found, axis=0)
         return mean
 
@@ -118,14 +141,59 @@ class Twin(Model):
             parts = self._evaluate(points, leaves)
             return torch_jacobian(self.torch, parts, list(leaves.values()))
 
+    def _tensors(self) -> list[Any]:
+        models = self.solver._modules["_pina_models"]
+        return [models.get_parameter(name) for name in self._moving]
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weights of the networks that require a gradient, one after another."""
+        return flat_tensors(self._tensors())
+
+    def moved(self, weights: FloatArray) -> Self:
+        """Return the same twin with other weights."""
+        other = copy.copy(self)
+        other.solver = _sharing(self.solver, self.network())
+        put_into(self.torch, other._tensors(), weights)
+        return other
+
+    def network(self) -> Any:
+        """Return copies of the networks."""
+        return copy.deepcopy(self.solver._modules["_pina_models"])
+
+    def loss(
+        self, terms: Sequence[LossTerm], weights: FloatArray, stored: Mapping[Any, float]
+    ) -> LossAt:
+        """Return the training loss, with its derivatives by weights and stored numbers."""
+        torch, solver = self.torch, self.solver
+        state = self.moved(weights)
+        tensors = state._tensors()
+        for each in tensors:
+            each.requires_grad_(True)
+        with self.undisturbed(), torch.enable_grad():
+            leaves = self._leaves(stored)
+            losses = []
+            for term in terms:
+                members = []
+                for member in self.members:
+                    values = term.residual(state, member, leaves)
+                    loss = solver.loss(values, torch.zeros_like(values))
+                    loss = loss if term.by_point is None else loss * term.by_point
+                    members.append(solver._apply_reduction(loss))
+                losses.append(term.factor * torch.stack(members).mean())
+            total = solver.weighting.aggregator_fn(torch.stack(losses))
+            slopes = torch_gradient(torch, total, [*tensors, *leaves.values()])
+        by_weights, by_stored = slopes[: len(tensors)], slopes[len(tensors) :]
+        return LossAt(float(total.detach()), np.concatenate(by_weights), np.concatenate(by_stored))
+
     def _leaves(self, stored: Mapping[Any, float]) -> dict[str, Any]:
         options = {"dtype": self.dtype, "device": self.device, "requires_grad": True}
         return {name: self.torch.tensor([value], **options) for name, value in stored.items()}
 
     def _evaluate(self, terms: Sequence[Term], leaves: Mapping[str, Any]) -> list[Any]:
-        return [self._condition(term, member, leaves) for term in terms for member in self.members]
+        return [self.residual(term, member, leaves) for term in terms for member in self.members]
 
-    def _condition(self, term: Term, member: int | None, leaves: Mapping[str, Any]) -> Any:
+    def residual(self, term: Term, member: int | None, leaves: Mapping[str, Any]) -> Any:
         """Return one condition's residual as a tensor (N, m)."""
         samples = term.points.clone().requires_grad_(True)
         with explained(
@@ -142,3 +210,16 @@ class Twin(Model):
                 "return the residual of every point, without a mean or a sum over them",
             )
         return plain.reshape(len(samples), -1)
+
+
+def _sharing(solver: Any, models: Any) -> Any:
+    """Return a solver that shares everything with another but the networks.
+
+    Its forward is that of the class, without the wrapper that is bound to the original.
+    """
+    twin = object.__new__(type(solver))
+    twin.__dict__.update(solver.__dict__)
+    twin.__dict__["_modules"] = {**solver._modules, "_pina_models": models}
+    twin.__dict__["_trainer"] = None
+    twin.__dict__.pop("forward", None)
+    return twin
