@@ -373,7 +373,12 @@ def test_what_is_unusual_in_a_training_is_noted():
     )  # fmt: skip
     assert float(model.params.eq_params.rate) == pytest.approx(0.7)
     frozen = from_jinns(model.loss, model.params, model.data, {"rate": WIDE})
-    assert codes(frozen) == ["precision.copy", "training.residual_held", "field.has_parameter"]
+    assert codes(frozen) == [
+        "precision.copy",
+        "training.residual_held",
+        "field.has_parameter",
+        "objective.unknown",
+    ]
     residual, physical = in_jinns(model, frozen.points, ["rate"])
     values = {"rate": frozen.parameters["rate"].delivered}
     np.testing.assert_allclose(frozen.residual(**values), residual, rtol=1e-10)
