@@ -94,3 +94,19 @@ def quantity(value: float, unit: str) -> str:
     ('0.25 m', '2')
     """
     return percent(value) if unit == "%" else f"{number(value, '.5g')} {visible(unit)}".strip()
+
+
+def measured(value: float, low: float = math.nan, high: float = math.nan) -> str:
+    """Return a measured value to two digits of its uncertainty; to four digits without one.
+
+    >>> measured(0.40012, 0.388, 0.4125), measured(0.0144321)
+    ('0.400', '0.01443')
+    """
+    width = (high - low) / 4  # about a standard error, for an interval of 95%
+    if not (math.isfinite(width) and width > 0 and value):
+        return number(value)
+    decimals = 1 - math.floor(math.log10(width))
+    digits = math.floor(math.log10(abs(value))) + 1 + decimals
+    if not 1 <= digits <= 12 or not -4 <= math.log10(abs(value)) < 6:
+        return number(value, f".{min(max(digits, 2), 12)}g")
+    return number(round(value, decimals) + 0.0, f".{max(decimals, 0)}f")

@@ -45,8 +45,8 @@ def test_one_parameter_with_truth(made, level, rate, delivered, route):
     assert found.routes == {"k": route}
     row = found.summary().loc["k"]
     assert row["delivered_percent"] == pytest.approx(100 * (delivered - 1))
-    assert row["preference_percent"] == pytest.approx(100 * abs(np.expm1(rate - 1)), abs=0.3)
-    assert row["scan_percent"] == pytest.approx(100 * (rate - 1), abs=0.3)
+    assert row["preference_percent"] == pytest.approx(100 * (rate - 1), abs=0.3)
+    assert row["local_percent"] == pytest.approx(100 * abs(np.expm1(rate - 1)), abs=0.3)
     assert row["gap_percent"] == pytest.approx(100 * (delivered / rate - 1), abs=0.3)
     assert f"Route: {route.value}" in str(found)
 
@@ -152,7 +152,7 @@ def test_missing_pieces(made, change, reason):
     assert found.route is Route.UNDETERMINED
     assert found.reason.startswith(reason)
     # Everything else is there, and the missing piece is named with the call that adds it.
-    assert found.summary()["preference_percent"].item() == pytest.approx(35, abs=1)
+    assert found.summary()["preference_percent"].item() == pytest.approx(30, abs=0.1)
     (name,) = change
     assert f"missing.{name}" in [message.code for message in found.messages]
 
@@ -257,7 +257,7 @@ def test_a_weak_direction_is_said_aloud_and_still_has_a_route(made):
     assert message.numbers["share"] == pytest.approx(weak / strong)
     assert "+1.00 b" in message.text
     assert found.directions()["route"].tolist() == ["undetermined"] * 2  # no resolution
-    assert found.directions()["preference_percent"].tolist() == pytest.approx([35, 35], abs=1)
+    assert found.directions()["preference_percent"].tolist() == pytest.approx([30, 30], abs=0.1)
 
 
 def test_linear_coordinates(made):

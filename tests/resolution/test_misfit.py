@@ -76,4 +76,4 @@ def test_only_what_can_be_checked_is_checked():
     few = np.array([0.5, -1.0, 0.2])
     assert set(p_values(few, np.arange(3.0)[:, None])) == {"size"}
     estimated = check_residuals(np.arange(20.0), 1, np.arange(20.0)[:, None], noise_known=False)
-    assert [check.name for check in estimated] == ["normality", "whiteness"]
+    assert [check.name for check in estimated] == ["outliers", "normality", "whiteness"]

@@ -26,7 +26,7 @@ from twoaxis.diagnosis.overview import statistic_word
 from twoaxis.geometry.regions import cell_regions
 from twoaxis.io import Layout, Variable
 from twoaxis.resolution import needed_observations
-from twoaxis.text import number, percent, visible
+from twoaxis.text import number, percent, sentence, visible
 
 if TYPE_CHECKING:
     from twoaxis.diagnosis.result import Audit
@@ -81,7 +81,8 @@ class Action:
     Attributes
     ----------
     kind : str
-        "observations", "evidence", "delivery", "bias" or "declare".
+        "observations", "evidence", "delivery", "bias", "declare", "model", "fit", "training" or
+        "contradiction".
     title : str
         A few words.
     text : str
@@ -105,7 +106,8 @@ class Action:
 
 def first_steps(audit: Audit) -> list[Action]:
     """Return what an audit by itself can say about what to do, the most urgent first."""
-    found = [each for name in audit.names for each in _of_parameter(audit, name)]
+    names = audit.names
+    found = [each for name in names for each in _of_parameter(audit, name)]
     # Parameters that need the same thing in the same words get it once.
     return list(dict.fromkeys(found))
 
@@ -133,8 +135,18 @@ def _of_parameter(audit: Audit, name: str) -> Iterator[Action]:
         luck = f"The delivered {name} is within tolerance, but these data do not determine it. "
         title = f"Before the next dataset: improve the observations of {name}"
         yield replace(found, title=title, text=luck + found.text)
-    elif route is Route.SELF_CONSISTENT:
+    elif route in (Route.SELF_CONSISTENT, Route.CONSISTENT_WITH_DATA):
         yield _simulate(name)
+    elif route is Route.MODEL_DOES_NOT_FIT:
+        yield _mend_model(audit)
+    elif route is Route.FIELD_DOES_NOT_FIT:
+        yield _fit_data(audit)
+    elif route is Route.FIELD_FITS_NOISE:
+        yield _leave_noise(audit)
+    elif route is Route.TRAINING_NOT_FINISHED:
+        yield _train_on(audit)
+    elif route is Route.CONTRADICTED_BY_DATA:
+        yield _contradicted(audit, name)
 
 
 def _beyond(audit: Audit, name: str, axis: str) -> float:
@@ -176,7 +188,7 @@ def _strengthen(audit: Audit, name: str) -> Action:
     tolerated = _limit(audit, "preference")
     factor = abs(moved) / _coordinate_limit(audit, name, tolerated, moved)
     numbers = [
-        Number("displacement D", moved),
+        Number("local displacement D", moved),
         Number("field displacement", audit.percent("preference", name), "%"),
         Number("tolerance", tolerated, "%"),
         Number("alignment of residual and sensitivity", alignment),
@@ -184,10 +196,10 @@ def _strengthen(audit: Audit, name: str) -> Action:
     ]
     way = "up" if moved > 0 else "down"
     text = (
-        f"The frozen residual pulls {name} {way} by D = {number(moved, '+.3g')}. With alignment "
-        f"{number(alignment, '+.2f')} and strength as they are, the residual norm would have to be "
-        f"{number(factor, '.3g')} times smaller to reach the tolerance; residuals that are not "
-        "aligned with the sensitivity do not matter for the parameter."
+        f"The frozen residual pulls {name} {way} by {percent(audit.percent('preference', name))}. "
+        f"With alignment {number(alignment, '+.2f')} and strength as they are, the residual norm "
+        f"would have to be {number(factor, '.3g')} times smaller to reach the tolerance; "
+        "residuals that are not aligned with the sensitivity do not matter for the parameter."
     )
     region = strongest_pull(audit, name)
     if region is not None:
@@ -231,12 +243,121 @@ def _deliver(audit: Audit, name: str) -> Action:
     )
     text = (
         f"Training returned {name} = {number(delivered, '.5g')}, and its own field prefers "
-        f"{number(preferred, '.5g')}: a delivery gap of {percent(gap, '+')}. Start from that "
-        "value, and train network and parameter together with a second-order method until they "
-        "converge; a gap that remains is not due to the optimizer."
+        f"{number(preferred, '.5g')}: a delivery gap of {percent(gap, '+')}. "
     )
+    p = _p_of(audit, "preferred")
+    if p < 1 - audit.level:
+        # What the field prefers is not better only because the field prefers it.
+        text += (
+            "Do not move there: the data contradict that value "
+            f"(p = {number(p, '.2g')}). Train network and parameter together with a second-order "
+            "method until they converge; the field itself must change."
+        )
+    else:
+        text += (
+            "Start from that value, and train network and parameter together with a second-order "
+            "method until they converge; a gap that remains is not due to the optimizer."
+        )
     call = "twoaxis.polish(frozen, objective=...)"
     return Action("delivery", f"Finish the delivery of {name}", text, call, numbers)
+
+
+def _p_of(audit: Audit, label: str) -> float:
+    """Return the p-value of a simulated value; NaN where it was not simulated."""
+    group = audit.group("/resimulation")
+    if group is None or label not in group["value_of"].values:
+        return math.nan
+    return float(group["p_value"].sel(value_of=label))
+
+
+def _mend_model(audit: Audit) -> Action:
+    group = audit.need("/checks")
+    numbers = tuple(
+        Number(f"p-value: {visible(name)}", float(p))
+        for name, p in zip(group["check"].values, group["p_value"].values, strict=True)
+    )
+    text = (
+        f"{sentence(_reason(audit, 'model'))} Compare the residuals of the matched fit with time, "
+        "place and sensor; look for a missing term, a wrong condition, a solver that is too "
+        "coarse, correlated noise, or single bad readings. Every number of this audit that uses "
+        "the forward model is in doubt until then."
+    )
+    return Action("model", "Correct the forward model, or the noise", text, "", numbers)
+
+
+def _fit_data(audit: Audit) -> Action:
+    group = audit.need("/field_fit")
+    worst = group.isel(group=int(group["group_rms"].values.argmax()))
+    numbers = (
+        Number("misfit of the field, in noise levels", float(group["rms"])),
+        Number(f"misfit in the region {visible(worst['group'].values)}", float(worst["group_rms"])),
+    )
+    text = (
+        f"{sentence(_reason(audit, 'field'))} A parameter from a field that misses the data says "
+        "nothing about them. Raise the weight of the data loss, or the capacity of the network; "
+        "scale inputs and outputs to about one; or train longer."
+    )
+    return Action("fit", "Let the network fit the data", text, "", numbers)
+
+
+def _leave_noise(audit: Audit) -> Action:
+    rms = float(audit.need("/field_fit")["rms"])
+    numbers = (Number("misfit of the field, in noise levels", rms),)
+    text = (
+        f"{sentence(_reason(audit, 'noise'))} The residual then sees the noise, not the equation. "
+        "Raise the weight of the residual loss, use more residual points, a smaller network, or "
+        "stop training earlier."
+    )
+    return Action("fit", "Keep the network from fitting the noise", text, "", numbers)
+
+
+def _train_on(audit: Audit) -> Action:
+    text = (
+        f"{sentence(_reason(audit, 'training'))} Nothing else is worth changing before: train on, "
+        "with a learning rate that lets the parameter arrive, or finish with a second-order method."
+    )
+    call = "twoaxis.polish(frozen, objective=...)"
+    return Action("training", "Finish the training", text, call)
+
+
+def _contradicted(audit: Audit, name: str) -> Action:
+    one = audit.need("/matched").sel(parameter=name)
+    estimate, low, high = (float(one[n]) for n in ("estimate", "lower", "upper"))
+    level = 100 * float(one["level"])
+    delivered = audit.parameters[name].delivered
+    assert delivered is not None  # it was simulated
+    numbers = (
+        Number("delivered value", delivered),
+        Number("matched estimate", estimate),
+        Number(f"{level:g}% profile interval, lower end", low),
+        Number(f"{level:g}% profile interval, upper end", high),
+        Number("p-value of the delivered value", _p_of(audit, "delivered")),
+    )
+    text = (
+        f"Put back into the forward model, {name} = {number(delivered)} explains the data worse "
+        f"than {number(estimate)} does; the data allow {number(low)} to {number(high)}. Report "
+        f"that, not the delivered value. "
+    )
+    shift = audit.percent("gap", name)
+    if math.isnan(shift):
+        text += "What the field prefers is not determined, so that the cause stays open."
+    elif _p_of(audit, "preferred") < 1 - audit.level:
+        text += (
+            "The value that its own field prefers is contradicted, too: the field is the cause. "
+            "Give its residual more evidence (views, weights, points), or train it with the "
+            "matched value fixed and look where the residual stays large."
+        )
+    else:
+        text += (
+            "The data do not contradict the value that its own field prefers: training did not "
+            "deliver it. Finish network and parameter together with a second-order method."
+        )
+    call = "twoaxis.evidence_map(frozen)"
+    return Action("contradiction", f"Use the matched fit of {name}", text, call, numbers)
+
+
+def _reason(audit: Audit, code: str) -> str:
+    return next(q.reason for q in audit.questions if q.code == code)
 
 
 def _simulate(name: str) -> Action:

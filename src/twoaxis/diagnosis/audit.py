@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,11 +13,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from twoaxis.diagnosis.data_check import match, resolution_for
+from twoaxis.arrays import is_real
+from twoaxis.diagnosis.data_check import Subject, match, resolution_for
 from twoaxis.diagnosis.decision_map import Tolerance
 from twoaxis.diagnosis.follow import Snapshots, history_group
 from twoaxis.diagnosis.messages import collect_messages
+from twoaxis.diagnosis.questions import LEVEL
 from twoaxis.diagnosis.result import ASSUMED_VIEW, FIELD_LAYOUT, OTHER_VIEW, SAME_VIEW, Audit
+from twoaxis.diagnosis.training_check import training_group
 from twoaxis.diagnosis.verdict import Reading
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_view
@@ -28,6 +33,9 @@ from twoaxis.io import labelled
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.resolution import Resolution
 from twoaxis.result import Message, Result
+from twoaxis.training_loss import Probe
+from twoaxis.training_loss import probe as probe_loss
+from twoaxis.version import __version__
 from twoaxis.views.view import BoundDiagonal
 
 if TYPE_CHECKING:
@@ -60,8 +68,11 @@ def audit(
     points: Points = None,
     resolution: Resolution | None = None,
     data: ArrayLike | Mapping[Any, ArrayLike] | None = None,
+    fitted: ArrayLike | Mapping[Any, ArrayLike] | None = None,
+    noise: ArrayLike | None = None,
     layout: Any = None,
     tolerance: Tolerance | None = None,
+    level: float = LEVEL,
     at: str | Mapping[str, float] | None = None,
     candidates: int = 81,
     derivative: Derivative = "auto",
@@ -69,7 +80,9 @@ def audit(
     spectrum: bool | int | None = None,
     history: Any = None,
     snapshots: Snapshots | None = None,
+    probe: bool | int | None = None,
     notes: Sequence[str | Message] = (),
+    about: Mapping[str, Any] | None = None,
     run: str = "",
     **options: Any,
 ) -> Audit:
@@ -88,10 +101,20 @@ def audit(
         The observations that the field was trained on. They are fitted with the matched model
         and compared with the forward model at the delivered value; by default those that the
         resolution was made with.
+    fitted : array or mapping of str to array, optional
+        What the trained field predicts for each observation, in the shape of `data`; by default
+        what the frozen residual carries. It tells whether the network has fitted the data.
+    noise : float or array, optional
+        Standard deviation of the data, one for all or one for each, or a covariance: for data
+        without a resolution, which has its noise.
     layout : str, optional
         The layout of the resolution that the field was trained on; by default all of them.
     tolerance : Tolerance, optional
-        Without it the route is undetermined; all measurements are made.
+        Without it the decision map is not read; all measurements are made, and the questions
+        that come before the map are asked.
+    level : float
+        Confidence level of all tests of the audit together: ``1 - level`` is the chance of any
+        false alarm.
     candidates : int
         Number of candidate values of the frozen scan.
     spectrum : bool or int, optional
@@ -101,8 +124,15 @@ def audit(
         Recorded along training: ``step``, losses by name, parameters by their names.
     snapshots : Snapshots, optional
         What `twoaxis.follow` returned.
+    probe : bool or int, optional
+        Whether to continue training for a few iterations on the loss that the frozen residual
+        carries, or how many, to see whether it had finished; by default where there is a loss,
+        and neither history nor snapshots.
     notes : sequence of str or Message
         Your own sentences, which come first among the messages.
+    about : mapping of str to str, optional
+        What the audit is about, for the head of the page, such as ``{"data": "run 7, 12 May"}``.
+        Date, versions and the call are added.
     run : str
         Key of the audited run, by which runs and audits are matched.
     **options
@@ -129,8 +159,9 @@ def audit(
     >>> found.route.value
     'strengthen residual evidence'
     """
+    given = dict(locals())
     if hasattr(residual, "audit_inputs"):
-        return _audit_run(residual, locals())
+        return _audit_run(residual, given)
     if options:
         raise InputError(
             "arguments of twoaxis.audit",
@@ -143,6 +174,8 @@ def audit(
             repr(tolerance),
             "write tolerance=twoaxis.Tolerance(material=5.0, resolution=5.0, preference=5.0)",
         )
+    if not (is_real(level) and 0 < level < 1):
+        raise InputError("a level between 0 and 1", f"level={level!r}", "pass level=0.99")
     frozen = as_frozen(residual, parameters, points)
     known = Parameters(frozen.parameters)
     center = known.center(at)
@@ -171,7 +204,11 @@ def audit(
     # A minimum on a bound is where the scan was cut off: no gap can be measured from it.
     minimum = None if training.bound_obstacle else training.scan.minimum
     delivers = minimum is not None and known.delivered is not None
-    matching = match(found, chosen, data, known, center)
+    subject = Subject(
+        known, center, minimum, frozen.fitted if fitted is None else fitted, frozen.axis_names
+    )
+    matching = match(found, chosen, data, noise, subject)
+    probed = _probed(frozen, probe, recorded is None and followed is None)
     parts: dict[str, Result[xr.Dataset] | None] = {
         "/score": audited.score,
         "/scan": audited.scan,
@@ -190,12 +227,16 @@ def audit(
         {
             **{path: None if part is None else part.data for path, part in parts.items()},
             "/field": _field(frozen, local, metric),
-            "/matched": matching.matched,
-            "/resimulation": matching.resimulation,
+            **matching.groups,
+            "/training": training_group(
+                known, recorded, None if followed is None else followed.data, probed
+            ),
             "/history": recorded,
         },
         {"view_relation": relation, "layout": chosen or "", "run": run},
         tolerance,
+        float(level),
+        _about(frozen, about, given),
     )
     own = [
         each if isinstance(each, Message) else Message("note", str(each))
@@ -220,6 +261,46 @@ def _audit_run(run: Any, given: dict[str, Any]) -> Audit:
     said = {name: value for name, value in given.items() if value is not defaults[name]}
     notes = [*inputs.get("notes", ()), *given["notes"]]
     return audit(**{**inputs, **said, "notes": notes})
+
+
+def _probed(frozen: FrozenResidual, probe: bool | int | None, alone: bool) -> Probe | None:
+    """Continue training on the loss of the frozen residual, where that is asked for or needed."""
+    if probe is False or (probe is None and not alone):
+        return None
+    if frozen.objective is None:
+        if probe is None:
+            return None
+        raise InputError(
+            "a frozen residual with its training loss",
+            f"probe={probe!r} and no objective",
+            "pass FrozenResidual(..., objective=twoaxis.objective(...)), or leave probe out",
+        )
+    iterations = {} if probe is None or probe is True else {"iterations": probe}
+    return probe_loss(frozen.objective, frozen, **iterations)
+
+
+def _about(
+    frozen: FrozenResidual, about: Mapping[str, Any] | None, given: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return what the audit is about; the user's words come first."""
+    named = {**frozen.about, **(about or {})}
+    defaults = {name: p.default for name, p in signature(audit).parameters.items()}
+    said = [name for name in given if name != "options" and given[name] is not defaults[name]]
+    shown = ", ".join(
+        name if name == "residual" else f"{name}={_briefly(given[name])}" for name in said
+    )
+    made = {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "versions": f"twoaxis {__version__}, Python {platform.python_version()}, "
+        f"NumPy {np.__version__}",
+        "call": f"twoaxis.audit({shown})",
+    }
+    return {str(key): str(value) for key, value in {**made, **named}.items() if str(value)}
+
+
+def _briefly(value: Any) -> str:
+    """Return an argument as a call shows it: numbers and text in full, anything else as ``...``."""
+    return repr(value) if isinstance(value, (bool, int, float, str, Tolerance)) else "..."
 
 
 def _checked_snapshots(snapshots: Any, names: list[str]) -> Snapshots:

@@ -3,12 +3,15 @@
 Before any diagnosis users ask one thing: if the delivered parameter is put back into the forward
 model, does it explain the data? And what would the matched estimator have found with the same
 data? The difference of the two errors is what the neural pipeline adds.
+
+Where there are nuisance parameters, a value is one of the parameters of interest: nuisance
+parameters are fitted again at each of them, so that a deviance is that of the profile likelihood.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,13 +19,19 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
+from twoaxis.diagnosis.field_check import (
+    field_group,
+    fitted_values,
+    groups_of,
+    observations_group,
+    observed_alone,
+)
 from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable, labelled
 from twoaxis.parameters import Center, Parameters
 from twoaxis.resolution import Resolution
-from twoaxis.resolution.data_fit import LiveModel, Observed
+from twoaxis.resolution.data_fit import DataFit, LiveModel, Observed
 from twoaxis.resolution.layouts import ALL_LAYOUTS
-from twoaxis.resolution.misfit import ALARM
 from twoaxis.result import Message
 
 if TYPE_CHECKING:
@@ -32,9 +41,12 @@ FloatArray = NDArray[np.float64]
 
 _P, _V = ("parameter",), ("value_of",)
 _NAMES = Variable(_P, "text", "name of the parameter")
+_OTHER = ("other",)
 MATCHED_LAYOUT: Layout = {
     "parameter": _NAMES,
-    "estimate": Variable(_P, "float", "matched estimate from the data", finite=True),
+    "estimate": Variable(
+        _P, "float", "matched estimate from the data; NaN: not a parameter of the forward model"
+    ),
     "lower": Variable(_P, "float", "lower end of its likelihood-profile interval"),
     "upper": Variable(_P, "float", "upper end of its likelihood-profile interval"),
     "open_lower": Variable(_P, "bool", "the interval reaches the lower end of the usable range"),
@@ -48,11 +60,32 @@ MATCHED_LAYOUT: Layout = {
     "excess_percent": Variable(
         _P, "float", "delivered error minus matched error, in points; NaN: not known", "%"
     ),
+    "other": Variable(_OTHER, "text", "nuisance parameter of the forward model alone"),
+    "other_estimate": Variable(_OTHER, "float", "its matched estimate"),
+    "other_lower": Variable(_OTHER, "float", "lower end of its likelihood-profile interval"),
+    "other_upper": Variable(_OTHER, "float", "upper end of its likelihood-profile interval"),
+}
+CHECK_LAYOUT: Layout = {
+    "check": Variable(("check",), "text", "what is checked of the residuals of the matched fit"),
+    "statistic": Variable(("check",), "float", "value of the test statistic"),
+    "p_value": Variable(("check",), "float", "probability of a larger one by chance"),
+    "meaning": Variable(("check",), "text", "what a failed check means"),
+}
+LIKELIHOOD_LAYOUT: Layout = {
+    "parameter": _NAMES,
+    "value": Variable(
+        ("parameter", "candidate"), "float", "values of the parameter; NaN: of no interest"
+    ),
+    "deviance": Variable(
+        ("parameter", "candidate"), "float", "deviance of the profile likelihood; NaN: failed"
+    ),
 }
 RESIMULATION_LAYOUT: Layout = {
     "parameter": _NAMES,
     "value_of": Variable(_V, "text", "which value was simulated"),
-    "value": Variable(("value_of", "parameter"), "float", "that value", finite=True),
+    "value": Variable(
+        ("value_of", "parameter"), "float", "that value; nuisance parameters are fitted to it"
+    ),
     "chi_square": Variable(_V, "float", "whitened sum of squares against the data; NaN: failed"),
     "freedom": Variable(_V, "int", "observations minus fitted parameters"),
     "reduced_chi_square": Variable(_V, "float", "chi_square / freedom"),
@@ -72,6 +105,11 @@ NO_RESOLUTION = Message(
     "data are given without a forward model to compare them with; add "
     "resolution=twoaxis.resolve(forward, parameters, noise=...)",
 )
+NO_NOISE = Message(
+    "data.no_noise",
+    "the noise of the data is not known, so it cannot be said how well the field fits them; add "
+    "noise=..., or a resolution",
+)
 SAVED_FIT = Message(
     "data.saved_fit",
     "the matched estimate is the one that the resolution was saved with; without its forward "
@@ -88,26 +126,65 @@ def _several_layouts(resolution: Resolution) -> Message:
     return Message("data.several_layouts", text, numbers={"layouts": len(names)})
 
 
+# Values at which a profile likelihood is drawn.
+CANDIDATES = 41
+
+
 @dataclass(frozen=True, eq=False)
 class Matching:
     """What the data of the field say.
 
     Attributes
     ----------
-    matched, resimulation : xarray.Dataset, optional
-        The groups ``/matched`` and ``/resimulation``.
-    messages : list of Message
+    groups : dict of str to xarray.Dataset
+        The groups ``/matched``, ``/checks``, ``/resimulation``, ``/likelihood``,
+        ``/observations`` and ``/field_fit``, as far as they are known.
+    messages : tuple of Message
     """
 
-    matched: xr.Dataset | None = None
-    resimulation: xr.Dataset | None = None
+    groups: dict[str, xr.Dataset] = field(default_factory=dict)
     messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What the data are compared with.
+
+    Attributes
+    ----------
+    parameters : Parameters
+        The audited ones.
+    center : Center
+    preferred : mapping of str to float, optional
+        The values that the field prefers under its training view.
+    fitted : array, optional
+        What the field predicts for the observations.
+    axes : sequence of str
+        Names of the coordinates of the field.
+    """
+
+    parameters: Parameters
+    center: Center
+    preferred: Mapping[str, float] | None = None
+    fitted: Any = None
+    axes: Sequence[str] = ()
+
+    def axis_names(self, points: FloatArray, shape: tuple[int, ...]) -> list[str]:
+        """Return names of the coordinates of observations (n, k) of data with a shape.
+
+        They are those of the field where they can be: not where points are indices.
+        """
+        names, count = [str(name) for name in self.axes], points.shape[1]
+        indices = count == max(len(shape), 1) and bool((points == points.astype(int)).all())
+        if len(names) == count and not indices:
+            return names
+        return ["index"] if count == 1 else [f"index {k}" for k in range(count)]
 
 
 def resolution_for(
     resolution: Resolution | None, parameters: Parameters, layout: object
 ) -> tuple[Resolution | None, str | None]:
-    """Return a resolution in the order of the audited parameters, and the name of its layout."""
+    """Return a resolution of the audited parameters, and the name of its layout."""
     if resolution is None:
         if layout is not None:
             raise InputError(
@@ -122,14 +199,14 @@ def resolution_for(
             type(resolution).__name__,
             "pass resolution=twoaxis.resolve(forward, parameters, noise=...)",
         )
+    chosen = None if layout is None else str(layout)
+    resolution.select(resolution.names[0], chosen)  # an unknown layout is refused here
     if set(resolution.names) != set(parameters):
         raise InputError(
             f"a resolution of the parameters {', '.join(parameters)}",
             f"one of {', '.join(resolution.names)}",
             "resolve the same parameters that the residual takes",
         )
-    chosen = None if layout is None else str(layout)
-    resolution.select(resolution.names[0], chosen)  # an unknown layout is refused here
     names = parameters.names
     data = resolution.data.sel(parameter=names, other_parameter=names)
     return Resolution(data, resolution.live), chosen
@@ -139,79 +216,191 @@ def match(
     resolution: Resolution | None,
     layout: str | None,
     data: ArrayLike | Mapping[Any, ArrayLike] | None,
-    parameters: Parameters,
-    center: Center,
+    noise: ArrayLike | None,
+    subject: Subject,
 ) -> Matching:
-    """Fit and simulate the data, as far as the given parts allow."""
-    if resolution is None:
-        return Matching(messages=() if data is None else (NO_RESOLUTION,))
-    live = resolution.live
+    """Fit and simulate the data, and compare the field with them, as far as the parts allow."""
+    live = None if resolution is None else resolution.live
     if live is None and data is not None:
-        return Matching(messages=(NO_FORWARD,))
+        alone = _without_model(data, noise, subject)
+        return alone if resolution is None else _joined(alone, NO_FORWARD)
+    if noise is not None:
+        raise InputError(
+            "noise for data without a forward model",
+            "noise=... beside a resolution, which has its noise",
+            "leave noise out, or pass it to twoaxis.resolve",
+        )
+    if resolution is None:
+        return Matching()
     chosen = data if data is not None else live.data if live is not None else None
     if live is None or chosen is None:
-        return _from_file(resolution, layout, parameters, center)
+        return _from_file(resolution, layout, subject)
     if data is None and layout is None and len(resolution.layout_names) > 1:
         return Matching(messages=(_several_layouts(resolution),))
     level = float(resolution.data.attrs["level"])
-    return _from_live(live, live.observed(chosen, layout), level, parameters, center)
+    return _from_live(live, live.observed(chosen, layout), level, subject)
 
 
-def _from_live(
-    live: LiveModel, observed: Observed, level: float, parameters: Parameters, center: Center
+def _joined(found: Matching, *messages: Message) -> Matching:
+    return Matching(found.groups, (*found.messages, *messages))
+
+
+def _without_model(
+    data: ArrayLike | Mapping[Any, ArrayLike], noise: ArrayLike | None, subject: Subject
 ) -> Matching:
+    """Compare the field with data for which there is no forward model."""
+    if isinstance(data, Mapping):
+        return Matching(messages=(NO_RESOLUTION,))
+    observed = observed_alone(data, noise)
+    if observed is None:
+        return Matching(messages=(NO_RESOLUTION, NO_NOISE))
+    shape = np.shape(data)
+    points = np.column_stack(np.unravel_index(np.arange(observed.values.size), shape or (1,)))
+    groups = _of_field(observed, points.astype(float), shape, {}, subject)
+    return Matching(groups, (NO_RESOLUTION,))
+
+
+def _of_field(
+    observed: Observed,
+    points: FloatArray,
+    shape: tuple[int, ...],
+    predictions: Mapping[str, FloatArray],
+    subject: Subject,
+) -> dict[str, xr.Dataset]:
+    """Return ``/observations``, and ``/field_fit`` where the field's predictions are known."""
+    axes = subject.axis_names(points, shape)
+    if subject.fitted is None:
+        return {"/observations": observations_group(observed, points, axes, predictions)}
+    fitted = fitted_values(subject.fitted, observed, shape)
+    misfit = observed.layout.white(observed.values - fitted)
+    both = {"field": fitted, **predictions}
+    return {
+        "/observations": observations_group(observed, points, axes, both),
+        "/field_fit": field_group(misfit, groups_of(points, axes)),
+    }
+
+
+def _from_live(live: LiveModel, observed: Observed, level: float, subject: Subject) -> Matching:
     fit = live.fit(observed)
-    order = [list(live.setup.parameters).index(name) for name in parameters]
-    fits: Any = fit.fits  # with its sets, which a fit to data always has
-    estimate, lower, upper = (
-        parameters.physical(each[0][order]) for each in (fits.estimate, fits.lower, fits.upper)
-    )
-    name = "" if observed.layout.name == ALL_LAYOUTS else observed.layout.name
+    parameters, center = subject.parameters, subject.center
+    known = Parameters(live.setup.parameters)
+    ends = {
+        name: known.physical(each[0])
+        for name, each in (
+            ("estimate", fit.fits.estimate),
+            ("lower", fit.fits.lower),
+            ("upper", fit.fits.upper),
+        )
+        if each is not None  # a fit to data always has its sets
+    }
+    opens = {name: np.asarray(getattr(fit.fits, name))[0] for name in ("open_lower", "open_upper")}
+    place = {name: j for j, name in enumerate(known)}
+    rows = [place.get(name, -1) for name in parameters]
+    others = [name for name in known if name not in parameters]
+
+    def audited(array: Any, absent: Any) -> Any:
+        return np.array([absent if j < 0 else array[j] for j in rows])
+
+    estimate = audited(ends["estimate"], np.nan)
+    layout = "" if observed.layout.name == ALL_LAYOUTS else observed.layout.name
     matched = labelled(
         MATCHED_LAYOUT,
         {
             "parameter": parameters.names,
-            "estimate": estimate,
-            "lower": lower,
-            "upper": upper,
-            "open_lower": fits.open_lower[0][order],
-            "open_upper": fits.open_upper[0][order],
+            **{name: audited(array, np.nan) for name, array in ends.items()},
+            **{name: audited(array, True) for name, array in opens.items()},
             "level": level,
             "noise_scale": fit.noise_scale,
             **_comparison(estimate, parameters, center),
+            "other": others,
+            **{
+                f"other_{name}": np.array([array[place[n]] for n in others], dtype=float)
+                for name, array in ends.items()
+            },
         },
-        {"layout": name},
+        {"layout": layout},
     )
-    values = {"matched": parameters.named(estimate)}
+    interest = [name for name in parameters.of_interest if name in known]
+    candidates = {"matched": known.named(ends["estimate"])}
     if parameters.delivered is not None:
-        values = {"delivered": parameters.delivered, **values}
+        candidates = {"delivered": dict(parameters.delivered), **candidates}
+    if subject.preferred is not None:
+        candidates["preferred"] = _inside(known, interest, subject.preferred)
     if center.kind == "truth":
-        values["truth"] = center.values
+        candidates["truth"] = center.values
+    asked = {
+        label: {n: values[n] for n in (known if label == "matched" else interest)}
+        for label, values in candidates.items()
+    }
+    again, predictions = _resimulate(live, observed, asked, parameters, len(interest), layout)
     messages = [
-        Message(
-            f"data.{check.name}",
-            f"the matched fit to the data: {check.meaning} (p = {check.p_value:.2g})",
-            "warning",
-            {"p_value": check.p_value},
-        )
-        for check in fit.checks
-        if check.p_value * len(fit.checks) < ALARM
-    ]
-    again = _resimulate(live, observed, values, parameters, name)
-    messages += [
         Message(
             "data.not_simulated", f"the {label} value could not be simulated: {status}", "warning"
         )
         for label, status in zip(again["value_of"].values, again["status"].values, strict=True)
         if status != "simulated"
     ]
-    return Matching(matched, again, tuple(messages))
+    checks = labelled(
+        CHECK_LAYOUT,
+        {
+            "check": [check.name for check in fit.checks],
+            "statistic": np.array([check.statistic for check in fit.checks]),
+            "p_value": np.array([check.p_value for check in fit.checks]),
+            "meaning": [check.meaning for check in fit.checks],
+        },
+        {},
+    )
+    points = live.setup.points[observed.layout.sites]
+    groups = {
+        "/matched": matched,
+        "/checks": checks,
+        "/resimulation": again,
+        "/likelihood": _likelihood(live, observed, fit, matched, subject),
+        **_of_field(observed, points, live.setup.model.shape, predictions, subject),
+    }
+    return Matching(groups, tuple(messages))
 
 
-def _from_file(
-    resolution: Resolution, layout: str | None, parameters: Parameters, center: Center
-) -> Matching:
+def _inside(
+    known: Parameters, interest: Sequence[str], values: Mapping[str, float]
+) -> dict[str, float]:
+    """Return values of the parameters of interest, clipped to the bounds of the forward model."""
+    return {n: float(np.clip(values[n], *known[n].bounds)) for n in interest}
+
+
+def _likelihood(
+    live: LiveModel, observed: Observed, fit: DataFit, matched: xr.Dataset, subject: Subject
+) -> xr.Dataset:
+    """Return the profile likelihood of every parameter of interest, around its estimate.
+
+    It reaches from the interval of the matched fit about as far again on both sides, and to the
+    delivered value.
+    """
+    parameters = subject.parameters
+    values = np.full((len(parameters), CANDIDATES), np.nan)
+    deviance = np.full_like(values, np.nan)
+    for j, (name, parameter) in enumerate(parameters.items()):
+        if parameter.nuisance or name not in live.setup.parameters:
+            continue
+        model = live.setup.parameters[name]
+        low, best, high = (
+            float(model.to_coordinate(float(matched[n].values[j])))
+            for n in ("lower", "estimate", "upper")
+        )
+        ends = [low - (best - low), high + (high - best)]
+        if parameter.delivered is not None:
+            ends.append(float(model.to_coordinate(parameter.delivered)))
+        least, most = model.coordinate_bounds
+        around = np.linspace(max(min(ends), least), min(max(ends), most), CANDIDATES)
+        values[j] = np.clip(model.to_value(around), *model.bounds)
+        deviance[j] = live.profile(observed, name, values[j], fit)
+    found = {"parameter": parameters.names, "value": values, "deviance": deviance}
+    return labelled(LIKELIHOOD_LAYOUT, found, {})
+
+
+def _from_file(resolution: Resolution, layout: str | None, subject: Subject) -> Matching:
     """Take the matched fit that was made with the resolution, where there is one."""
+    parameters, center = subject.parameters, subject.center
     data = resolution.data if layout is None else resolution.data.sel(layout=[layout])
     if "data_estimate" not in data:
         return Matching()
@@ -229,9 +418,11 @@ def _from_file(
         "level": float(data.attrs["level"]),
         "noise_scale": float(one["data_noise_scale"]),
         **_comparison(estimate, parameters, center),
+        "other": [],
+        **{f"other_{name}": np.empty(0) for name in ("estimate", "lower", "upper")},
     }
     found = labelled(MATCHED_LAYOUT, values, {"layout": str(one["layout"].values)})
-    return Matching(found, None, (SAVED_FIT,))
+    return Matching({"/matched": found}, (SAVED_FIT,))
 
 
 def _comparison(
@@ -253,32 +444,47 @@ def _comparison(
 def _resimulate(
     live: LiveModel,
     observed: Observed,
-    values: dict[str, dict[str, float]],
+    values: Mapping[str, Mapping[str, float]],
     parameters: Parameters,
+    interest: int,
     layout: str,
-) -> xr.Dataset:
-    """Whitened misfit of the forward model at each value."""
-    count = len(observed.values)
-    residuals, reasons = {}, {}
-    for label, point in values.items():
-        residuals[label], reasons[label], _ = live.misfit(observed, point)
+) -> tuple[xr.Dataset, dict[str, FloatArray]]:
+    """Return the misfit of the forward model at each value, and its predictions there."""
+    found = {label: live.misfit(observed, point) for label, point in values.items()}
     basic = {
         "parameter": parameters.names,
-        "value_of": list(values),
-        "value": [[point[name] for name in parameters] for point in values.values()],
-        "chi_square": np.array([float(r @ r) for r in residuals.values()]),
-        "status": [reasons[label] or "simulated" for label in values],
+        "value_of": list(found),
+        "value": [[each.values.get(n, np.nan) for n in parameters] for each in found.values()],
+        "chi_square": np.array([float(e.residuals @ e.residuals) for e in found.values()]),
+        "status": [each.reason or "simulated" for each in found.values()],
     }
-    about = {"layout": layout, "observations": count}
-    return labelled(RESIMULATION_LAYOUT, {**basic, **_misfits(basic, count)}, about)
+    about = {
+        "layout": layout,
+        "observations": len(observed.values),
+        "fitted": len(live.setup.parameters),
+        "held": interest,
+    }
+    group = labelled(RESIMULATION_LAYOUT, {**basic, **_misfits(basic, about)}, about)
+    predictions = {
+        label: observed.values - observed.layout.white.color(each.residuals)
+        for label, each in found.items()
+        if label in ("matched", "delivered") and not each.reason
+    }
+    return group, predictions
 
 
-def _misfits(basic: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Return what follows from the sums of squares."""
+def _misfits(basic: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what follows from the sums of squares.
+
+    With d fitted parameters, of which h are of interest and held at a value, the freedom is
+    n - (d - h) there and n - d at the matched estimate, and the deviance follows chi-square with
+    h degrees of freedom.
+    """
     kinds = list(map(str, basic["value_of"]))
     chi_square = np.asarray(basic["chi_square"], dtype=float)
-    dimension = len(basic["parameter"])
-    freedom = np.array([max(count - (dimension if k == "matched" else 0), 1) for k in kinds])
+    count, dimension, held = (int(about[n]) for n in ("observations", "fitted", "held"))
+    free = [dimension if kind == "matched" else dimension - held for kind in kinds]
+    freedom = np.maximum(count - np.array(free), 1)
     # A bank's estimate may miss the minimum slightly: no value is better than the best.
     deviance = np.maximum(chi_square - chi_square[kinds.index("matched")], 0.0)
     return {
@@ -286,7 +492,7 @@ def _misfits(basic: Mapping[str, Any], count: int) -> dict[str, Any]:
         "reduced_chi_square": chi_square / freedom,
         "rms": np.sqrt(chi_square / count),
         "deviance": deviance,
-        "p_value": chdtrc(dimension, deviance),
+        "p_value": chdtrc(held, deviance),
     }
 
 
@@ -299,6 +505,6 @@ def derived_of_data(audit: Audit) -> dict[str, Any]:
         found |= {f"/matched/{name}": value for name, value in values.items()}
     if again is not None:
         basic = {n: again[n].values for n in ("parameter", "value_of", "chi_square")}
-        values = _misfits(basic, int(again.attrs["observations"]))
+        values = _misfits(basic, again.attrs)
         found |= {f"/resimulation/{name}": value for name, value in values.items()}
     return found

@@ -10,6 +10,10 @@ observations loose ("weak" in the      improve observations       co-design obse
 paper)                                                            residual evidence
 =====================================  =========================  ================================
 
+Where no truth is known, an order of questions comes first (`twoaxis.diagnosis.questions`): the two
+axes speak only when the forward model describes the data, the network fits them, training has
+finished and the data do not contradict the delivered value.
+
 Nothing is computed here but comparisons: `decide` has the rules for one parameter, `join` those
 for several. The numbers come from both axes (`twoaxis.diagnosis.verdict` collects them), the
 tolerances from the user, and the reason says which of them decided.
@@ -31,9 +35,11 @@ from twoaxis.errors import InputError
 class Route(StrEnum):
     """What to do next about a parameter; ``route.advice`` says it in a sentence.
 
-    The first five follow the decision map. Around a candidate, where no truth is known, only
-    ``INSPECT_ENDPOINT_DELIVERY``, ``IMPROVE_OBSERVATIONS``, ``SELF_CONSISTENT`` and
-    ``UNDETERMINED`` occur.
+    The first five follow the decision map around a truth. Around a candidate, where no truth is
+    known, the next five come from the questions that are asked first
+    (`twoaxis.diagnosis.questions`); of the map, only ``INSPECT_ENDPOINT_DELIVERY``,
+    ``IMPROVE_OBSERVATIONS``, ``CONSISTENT_WITH_DATA``, ``SELF_CONSISTENT`` and ``UNDETERMINED``
+    occur there.
     """
 
     WITHIN_TOLERANCE = "within tolerance"
@@ -41,6 +47,12 @@ class Route(StrEnum):
     STRENGTHEN_RESIDUAL_EVIDENCE = "strengthen residual evidence"
     IMPROVE_OBSERVATIONS = "improve observations"
     CODESIGN_OBSERVATIONS_AND_RESIDUAL_EVIDENCE = "co-design observations and residual evidence"
+    MODEL_DOES_NOT_FIT = "the forward model does not describe these data"
+    FIELD_DOES_NOT_FIT = "the network has not fitted the data"
+    FIELD_FITS_NOISE = "the network has fitted the noise"
+    TRAINING_NOT_FINISHED = "training has not finished"
+    CONTRADICTED_BY_DATA = "contradicted by the data"
+    CONSISTENT_WITH_DATA = "consistent with the data"
     SELF_CONSISTENT = "self-consistent"
     UNDETERMINED = "undetermined"
 
@@ -49,6 +61,15 @@ class Route(StrEnum):
         """The next step, as a sentence."""
         return _ADVICE[self]
 
+
+# In this order they outrank each other, and every route of the map.
+QUESTION_ROUTES = (
+    Route.MODEL_DOES_NOT_FIT,
+    Route.FIELD_DOES_NOT_FIT,
+    Route.FIELD_FITS_NOISE,
+    Route.TRAINING_NOT_FINISHED,
+    Route.CONTRADICTED_BY_DATA,
+)
 
 _ADVICE = {
     Route.WITHIN_TOLERANCE: "Nothing needs a remedy at the declared tolerances.",
@@ -67,6 +88,29 @@ _ADVICE = {
     Route.CODESIGN_OBSERVATIONS_AND_RESIDUAL_EVIDENCE: (
         "Both are needed: better observations, and a residual loss with more evidence about the "
         "parameter; neither alone is enough."
+    ),
+    Route.MODEL_DOES_NOT_FIT: (
+        "No parameter value can be trusted before the forward model fits: look at its equations, "
+        "its conditions, its numerical accuracy, the declared noise and single bad readings."
+    ),
+    Route.FIELD_DOES_NOT_FIT: (
+        "Let the network fit the data first: a larger weight of the data loss, more capacity, "
+        "scaled inputs and outputs, or more training."
+    ),
+    Route.FIELD_FITS_NOISE: (
+        "The field follows the noise: a larger weight of the residual loss, more residual points, "
+        "a smaller network or earlier stopping."
+    ),
+    Route.TRAINING_NOT_FINISHED: (
+        "Train longer before anything else: the parameter is still on its way."
+    ),
+    Route.CONTRADICTED_BY_DATA: (
+        "Do not report the delivered value: use the matched fit and its interval, and look at what "
+        "the field prefers to find the cause."
+    ),
+    Route.CONSISTENT_WITH_DATA: (
+        "The delivered value explains the data as well as they can tell, and it is the value that "
+        "its own field prefers. Report it with the interval of the matched fit."
     ),
     Route.SELF_CONSISTENT: (
         "Training stopped at the value that its own field prefers. Whether the field itself is "
@@ -146,6 +190,11 @@ AROUND_CANDIDATE: Mapping[Cell, Route] = {
     ("small", "loose"): Route.IMPROVE_OBSERVATIONS,
     ("large", None): Route.INSPECT_ENDPOINT_DELIVERY,
 }
+# The same where the data were asked, and do not contradict the delivered value.
+CONSISTENT: Mapping[Cell, Route] = {
+    **AROUND_CANDIDATE,
+    ("small", "tight"): Route.CONSISTENT_WITH_DATA,
+}
 
 
 class Verdict(NamedTuple):
@@ -177,6 +226,8 @@ class Measured:
     training_obstacle : str
     cross_view : bool
         Whether the audited view differs from the training view.
+    agrees : bool
+        Whether the data were asked, and do not contradict the delivered value.
     """
 
     around: Literal["truth", "candidate"]
@@ -187,6 +238,7 @@ class Measured:
     training_preference: float | None = None
     training_obstacle: str = ""
     cross_view: bool = False
+    agrees: bool = False
 
 
 def decide(measured: Measured, tolerance: Tolerance | None) -> Verdict:
@@ -211,7 +263,7 @@ def decide(measured: Measured, tolerance: Tolerance | None) -> Verdict:
     1. It exceeds ``preference``: *inspect endpoint delivery*.
     2. The matched deviation exceeds ``resolution``: *improve observations*.
     3. The displacement is not determined: *undetermined*.
-    4. *Self-consistent*.
+    4. *Consistent with the data*; without data to ask, *self-consistent*.
 
     Without a tolerance everything is *undetermined*.
 
@@ -294,21 +346,22 @@ def _around_candidate(measured: Measured, tolerance: Tolerance) -> Verdict:
     if spread is not None:
         row, fact = _row(spread, tolerance, "matched deviation")
         facts.append(fact)
+    cells = CONSISTENT if measured.agrees else AROUND_CANDIDATE
     if column == "large":
-        route = AROUND_CANDIDATE["large", None]
+        route = cells["large", None]
     elif row == "loose":
-        route = AROUND_CANDIDATE["small", "loose"]
+        route = cells["small", "loose"]
     else:
-        route = Route.UNDETERMINED if column is None else AROUND_CANDIDATE["small", "tight"]
+        route = Route.UNDETERMINED if column is None else cells["small", "tight"]
     return Verdict(route, "; ".join(facts))
 
 
 def join(verdicts: Mapping[str, Verdict]) -> Verdict:
     """Return one verdict for several parameters.
 
-    Needs add up: if one parameter calls for observations and another for evidence, the route is
-    co-design. Evidence and observations come before delivery, these before undetermined, and
-    that before within tolerance and self-consistent.
+    What a question led to comes first. Needs add up: if one parameter calls for observations and
+    another for evidence, the route is co-design. Evidence and observations come before delivery,
+    these before undetermined, and that before within tolerance and (self-)consistent.
     """
     routes = {verdict.route for verdict in verdicts.values()}
     if len(verdicts) == 1:
@@ -316,13 +369,17 @@ def join(verdicts: Mapping[str, Verdict]) -> Verdict:
     both = Route.CODESIGN_OBSERVATIONS_AND_RESIDUAL_EVIDENCE
     needs = routes & {both, Route.IMPROVE_OBSERVATIONS, Route.STRENGTHEN_RESIDUAL_EVIDENCE}
     order = (
+        *QUESTION_ROUTES,
         *needs,
         Route.INSPECT_ENDPOINT_DELIVERY,
         Route.UNDETERMINED,
         Route.WITHIN_TOLERANCE,
         Route.SELF_CONSISTENT,
+        Route.CONSISTENT_WITH_DATA,
     )
-    route = both if len(needs) > 1 else next(r for r in order if r in routes)
+    route = next(r for r in order if r in routes)
+    if route in needs and len(needs) > 1:
+        route = both
     reasons = [v.reason for v in verdicts.values()]
     if len(set(reasons)) == 1:
         return Verdict(route, reasons[0])

@@ -19,6 +19,9 @@ resolution.other_center     the replicas were simulated elsewhere than at the ce
 resolution.several_layouts  the resolution is that of several layouts together
 resolution.*                messages of the resolution
 tolerance.assumed           somebody else than the user chose the tolerances
+question.*                  a bad answer that did not become the route
+data.size, data.outliers,   a check of the residuals of the matched fit alarms
+data.normality, data.whiteness
 missing.*                   a part is missing: tolerance, resolution, data, delivered, evidence
 field.thinned               pictures show a sample of the points
 ==========================  =====================================================================
@@ -28,10 +31,12 @@ Those of `twoaxis.diagnosis.data_check` start with ``data.``; ``note`` is a sent
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twoaxis.diagnosis.decision_map import Route
+from twoaxis.diagnosis.questions import tested
 from twoaxis.diagnosis.verdict import Directions
 from twoaxis.result import Message
 
@@ -54,12 +59,42 @@ def collect_messages(audit: Audit, of_data: Sequence[Message] = ()) -> list[Mess
         *_small_gap(audit),
         *_luck(audit),
         *_gap_beside(audit),
+        *_answers(audit),
         *of_data,
         *_axis_one(audit),
         *_missing(audit, of_data),
         *_thinned(audit),
     ]
     return list({message.text: message for message in found}.values())
+
+
+def _answers(audit: Audit) -> list[Message]:
+    """Bad answers that did not become the route, and tests that alarm without a question."""
+    found = [
+        Message(
+            f"question.{question.code}",
+            f"{question.route.value}: {question.reason}",
+            "warning",
+            {
+                name: value
+                for name in ("measured", "limit", "p_value")
+                if not math.isnan(value := getattr(question, name))
+            },
+        )
+        for question in audit.questions
+        if question.route is not None and question.route not in audit.routes.values()
+    ]
+    checks = audit.group("/checks")
+    if checks is None:
+        return found
+    made = list(tested(audit))
+    for row in range(checks.sizes["check"]):
+        one = checks.isel(check=row)
+        name, p = str(one["check"].values), float(one["p_value"])
+        if p * len(made) < 1 - audit.level:
+            text = f"the matched fit to the data: {one['meaning'].values} (p = {p:.2g})"
+            found.append(Message(f"data.{name}", text, "warning", {"p_value": p}))
+    return found
 
 
 def _view(audit: Audit) -> list[Message]:
@@ -85,21 +120,18 @@ def _trust(audit: Audit) -> list[Message]:
         Message(m.code, f"the local displacement is in doubt: {m.text}", m.severity, m.numbers)
         for m in audit.score.doubts
     ]
-    scanned = audit.scan.error_percent
-    if scanned is None:
-        return found
     if audit.tolerance is not None:
         limit = audit.tolerance.preference
         for name in audit.names:
-            local = audit.audited.preference(name)
-            if local is not None and (local > limit) != (scanned[name] > limit):
-                text = (
-                    f"displacement and frozen scan minimum of {name} lie on different sides of "
-                    f"the tolerance: {local:.3g}% and {scanned[name]:.3g}%; the route follows the "
-                    "displacement"
-                )
-                numbers = {"displacement": local, "scan": scanned[name], "tolerance": limit}
-                found.append(Message("scan.other_side", text, "warning", numbers))
+            local, scanned = audit.audited.local(name), audit.audited.preference(name)
+            if local is None or scanned is None or (local > limit) == (scanned > limit):
+                continue
+            text = (
+                f"local displacement and frozen scan minimum of {name} lie on different sides of "
+                f"the tolerance: {local:.3g}% and {scanned:.3g}%; the route follows the scan"
+            )
+            numbers = {"displacement": local, "scan": scanned, "tolerance": limit}
+            found.append(Message("scan.other_side", text, "warning", numbers))
     basins = audit.scan.local_minima
     if len(basins) > 1 and not bool(basins["holds_center"].iloc[0]):
         text = (

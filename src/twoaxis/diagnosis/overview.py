@@ -55,7 +55,6 @@ def coordinate_rows(audit: Audit, name: str) -> list[Row]:
     label = f"{audit.matched_noun} ({statistic_word(audit)})"
     rows.append(_compared(audit, name, label, "resolution", "resolution", ("tight", "loose")))
     rows += _displacement(audit, name)
-    rows.append(_scan(audit, name))
     if audit.cross_view:
         trained = audit.percent("training_preference", name)
         rows.append(Row("displacement, training view", percent(trained)))
@@ -84,23 +83,23 @@ def _compared(
 
 
 def _displacement(audit: Audit, name: str) -> list[Row]:
+    """Distance of the scan minimum from the center, where it lies, and the local one beside it."""
     words = ("small", "large")
     row = _compared(audit, name, "field displacement", "preference", "preference", words)
-    if math.isnan(audit.percent("preference", name)):
-        return [row._replace(reading="not determined")]
-    one = audit.score.data.sel(parameter=name)
-    moved, spread = float(one["displacement"]), float(one["sampling_deviation"])
-    return [row, Row("displacement D", f"{number(moved, '+.4f')} ± {number(spread, '.1g')}")]
-
-
-def _scan(audit: Audit, name: str) -> Row:
-    """Distance of the scan minimum from the center, and where it lies."""
     status = audit.scan.status.partition(":")[0]
     notes = [] if status == "interior" else [visible(status)]
     if audit.scan.minimum is not None:
-        notes.insert(0, f"at {number(audit.scan.minimum[name], '.5g')}")
-    distance = percent(audit.percent("scan", name))
-    return Row("frozen scan minimum", distance, note="; ".join(notes))
+        notes.insert(0, f"to {number(audit.scan.minimum[name], '.5g')}")
+    row = row._replace(note="; ".join(notes))
+    if math.isnan(audit.percent("preference", name)):
+        row = row._replace(reading="not determined")
+    local = audit.percent("local", name)
+    if math.isnan(local):
+        return [row]
+    one = audit.score.data.sel(parameter=name)
+    moved, spread = float(one["displacement"]), float(one["sampling_deviation"])
+    shown = f"{number(moved, '+.4f')} ± {number(spread, '.1g')}"
+    return [row, Row("local displacement D", shown, note=percent(local))]
 
 
 def _identity(audit: Audit, name: str) -> str:
@@ -234,19 +233,23 @@ def view_in_words(audit: Audit) -> str:
 
 def as_text(audit: Audit) -> str:
     """Return the audit, and what to do about it, as lines of at most eighty columns."""
+    answers = [line for each in audit.answer.split("\n") for line in _wrapped(each, "", "  ")]
     lines = [
-        *_wrapped(headline(audit)),
-        *_wrapped(f"View: {view_in_words(audit)}"),
+        *answers,
         "",
-        *_resimulation(audit),  # the check that users ask for first
         *_wrapped(f"Route: {audit.route.value}"),
         *_wrapped(sentence(audit.reason), "  "),
         *_wrapped(audit.route.advice, "  "),
+        "",
+        *_wrapped(headline(audit)),
+        *_wrapped(f"View: {view_in_words(audit)}"),
+        *_questions(audit),
+        *_resimulation(audit),
     ]
     head = f"  {'':<{NAME_WIDTH}}{'measured':>17}{'tolerance':>11}"
     for name in audit.names:
         title = shortened(name, NAME_WIDTH)
-        lines += ["", title + head[len(title) :]]
+        lines += ["", title + head[len(title) :]] if lines[-1] else [title + head[len(title) :]]
         for row in coordinate_rows(audit, name):
             lines += _row(row)
     directions = direction_rows(audit)
@@ -276,6 +279,16 @@ def _row(row: Row) -> list[str]:
     if len(together) <= WIDTH:
         return [together]
     return [line, *_wrapped(row.note, "    ")]
+
+
+def _questions(audit: Audit) -> list[str]:
+    """Return the questions that were answered, one to a line."""
+    lines = [""]
+    for question in audit.questions:
+        if question.answer != "not known":
+            lines += _wrapped(f"{question.asked} {question.answer.capitalize()}", "", "  ")
+            lines += _wrapped(question.reason, "  ")
+    return [*lines, ""] if len(lines) > 1 else [""]
 
 
 def _resimulation(audit: Audit) -> list[str]:

@@ -21,9 +21,19 @@ number that is not known is NaN.
     equation that each value belongs to.
 ``/delivery``, ``/resolution``, ``/spectrum``, ``/snapshots``
     `Delivery`, `Resolution`, `Spectrum` and `Snapshots`, where they are known.
-``/matched``, ``/resimulation``
-    The matched fit to the data of the field, and the forward model at fixed values against them
-    (`twoaxis.diagnosis.data_check`).
+``/matched``, ``/checks``, ``/resimulation``, ``/likelihood``
+    The matched fit to the data of the field, checks of its residuals, the forward model at fixed
+    values against the data, and the profile likelihood (`twoaxis.diagnosis.data_check`).
+``/observations``, ``/field_fit``
+    Data, field and forward model at the observations, and how well the field fits
+    (`twoaxis.diagnosis.field_check`).
+``/training``
+    What is left of the path of the parameters (`twoaxis.diagnosis.training_check`).
+``/questions``
+    What is asked before the decision map, and the answers (`twoaxis.diagnosis.questions`); derived
+    from the other groups like the verdict.
+``/about``
+    What the audit is about: problem, data, method, seed, date, versions, the call.
 ``/history``
     What training recorded.
 ``/actions``
@@ -43,10 +53,27 @@ from numpy.typing import NDArray
 
 from twoaxis.diagnosis.actions import ACTION_LAYOUT, Action, action_variables, actions_from
 from twoaxis.diagnosis.actions import first_steps as first_steps_of
-from twoaxis.diagnosis.data_check import MATCHED_LAYOUT, RESIMULATION_LAYOUT, derived_of_data
+from twoaxis.diagnosis.answer import Severity, answer_of, severity_of
+from twoaxis.diagnosis.data_check import (
+    CHECK_LAYOUT,
+    LIKELIHOOD_LAYOUT,
+    MATCHED_LAYOUT,
+    RESIMULATION_LAYOUT,
+    derived_of_data,
+)
 from twoaxis.diagnosis.decision_map import Route, Statistic, Tolerance, Verdict, join
+from twoaxis.diagnosis.field_check import FIELD_LAYOUT as FIELD_FIT_LAYOUT
+from twoaxis.diagnosis.field_check import OBSERVATION_LAYOUT
 from twoaxis.diagnosis.follow import HISTORY_LAYOUT, Snapshots
 from twoaxis.diagnosis.overview import as_text
+from twoaxis.diagnosis.questions import (
+    LEVEL,
+    QUESTION_LAYOUT,
+    Question,
+    ask,
+    question_variables,
+)
+from twoaxis.diagnosis.training_check import TRAINING_LAYOUT
 from twoaxis.diagnosis.verdict import LAYOUT as VERDICT_LAYOUT
 from twoaxis.diagnosis.verdict import Reading, judge
 from twoaxis.errors import InputError
@@ -82,8 +109,15 @@ PARTS: Mapping[str, type[Result[xr.Dataset]]] = {
     "/snapshots": Snapshots,
 }
 ROOT_LAYOUT: Layout = {
-    f"tolerance_{name}": Variable((), "float", f"{name} tolerance; NaN: none declared", "%")
-    for name in TOLERANCES
+    **{
+        f"tolerance_{name}": Variable((), "float", f"{name} tolerance; NaN: none declared", "%")
+        for name in TOLERANCES
+    },
+    "level": Variable((), "float", "confidence level of all tests together", finite=True),
+}
+ABOUT_LAYOUT: Layout = {
+    "key": Variable(("entry",), "text", "what is named"),
+    "value": Variable(("entry",), "text", "its name"),
 }
 FIELD_LAYOUT: Layout = {
     "parameter": Variable(("parameter",), "text", "name of the parameter"),
@@ -103,7 +137,16 @@ FIELD_LAYOUT: Layout = {
     ),
 }
 
-REQUIRED = ("/", "/messages", "/verdict", "/score", "/scan", "/field")
+REQUIRED = (
+    "/",
+    "/messages",
+    "/verdict",
+    "/questions",
+    "/about",
+    "/score",
+    "/scan",
+    "/field",
+)
 
 # What an absent part would have shown, and the call that adds it.
 MISSING = {
@@ -113,6 +156,14 @@ MISSING = {
     ),
     "/resimulation": (
         "the forward model at the delivered value, compared with the data",
+        "twoaxis.audit(..., resolution=twoaxis.resolve(forward, parameters, noise=...), data=...)",
+    ),
+    "/observations": (
+        "the data beside the field and the forward model",
+        "twoaxis.audit(..., resolution=twoaxis.resolve(forward, parameters, noise=...), data=...)",
+    ),
+    "/likelihood": (
+        "the profile likelihood of the data",
         "twoaxis.audit(..., resolution=twoaxis.resolve(forward, parameters, noise=...), data=...)",
     ),
     "/delivery": (
@@ -154,8 +205,15 @@ class Audit(Result[xr.DataTree]):
         "/messages": MESSAGE_LAYOUT,
         "/verdict": VERDICT_LAYOUT,
         "/field": FIELD_LAYOUT,
+        "/questions": QUESTION_LAYOUT,
+        "/about": ABOUT_LAYOUT,
         "/matched": MATCHED_LAYOUT,
+        "/checks": CHECK_LAYOUT,
         "/resimulation": RESIMULATION_LAYOUT,
+        "/likelihood": LIKELIHOOD_LAYOUT,
+        "/observations": OBSERVATION_LAYOUT,
+        "/field_fit": FIELD_FIT_LAYOUT,
+        "/training": TRAINING_LAYOUT,
         "/history": HISTORY_LAYOUT,
         "/actions": ACTION_LAYOUT,
         **{path: cls.layouts["/"] for path, cls in PARTS.items()},
@@ -174,7 +232,8 @@ class Audit(Result[xr.DataTree]):
         ),
         "/field": ("points_total", "points_kept", "field_name"),
         "/matched": ("layout",),
-        "/resimulation": ("layout", "observations"),
+        "/resimulation": ("layout", "observations", "fitted", "held"),
+        "/observations": ("layout", "observations", "kept"),
         **{path: _stamped(cls) for path, cls in PARTS.items()},
     }
     optional_groups = tuple(path for path in layouts if path not in REQUIRED)
@@ -187,19 +246,25 @@ class Audit(Result[xr.DataTree]):
         parts: Mapping[str, xr.Dataset | None],
         attributes: Mapping[str, Any],
         tolerance: Tolerance | None = None,
+        level: float = LEVEL,
+        about: Mapping[str, str] | None = None,
     ) -> Audit:
-        """Build an audit from its parts; the verdict follows from them.
+        """Build an audit from its parts; answers and verdict follow from them.
 
         Parameters
         ----------
         parts : mapping of str to xarray.Dataset
-            By group, without ``/`` and ``/verdict``; None leaves a group out.
+            By group, without ``/``, ``/questions`` and ``/verdict``; None leaves a group out.
         attributes : mapping of str to str
             ``view_relation``, ``layout``, ``run``.
         tolerance : Tolerance, optional
+        level : float
+            Confidence level of all tests together.
+        about : mapping of str to str, optional
+            What the audit is about.
         """
         groups = {path: part for path, part in parts.items() if part is not None}
-        about = {
+        stamp = {
             **cls._stamp(),
             **attributes,
             "tolerance_statistic": "mean" if tolerance is None else tolerance.statistic,
@@ -209,8 +274,12 @@ class Audit(Result[xr.DataTree]):
             f"tolerance_{name}": np.nan if tolerance is None else getattr(tolerance, name)
             for name in TOLERANCES
         }
-        root = labelled(ROOT_LAYOUT, limits, about)
+        root = labelled(ROOT_LAYOUT, {**limits, "level": level}, stamp)
+        named = about or {}
+        entries = {"key": list(map(str, named)), "value": list(map(str, named.values()))}
+        groups["/about"] = labelled(ABOUT_LAYOUT, entries, {})
         partial = cls(xr.DataTree.from_dict({"/": root, **groups}, name=cls.schema))
+        groups["/questions"] = labelled(QUESTION_LAYOUT, question_variables(ask(partial)), {})
         verdict = labelled(VERDICT_LAYOUT, judge(partial), {})
         whole = _joined(verdict)
         root.attrs |= {
@@ -418,6 +487,42 @@ class Audit(Result[xr.DataTree]):
         return _verdicts(self.verdict)
 
     @cached_property
+    def questions(self) -> list[Question]:
+        """What is asked before the decision map, in order, with the answers."""
+        return ask(self)
+
+    @property
+    def answer(self) -> str:
+        """The parameter with its interval, and the verdict, in a line."""
+        return answer_of(self)
+
+    @property
+    def severity(self) -> Severity:
+        """How the answer reads: "good", "attention", "bad" or "neutral"."""
+        return severity_of(self)
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What the audit is about: problem, data, method, seed, date, versions, the call."""
+        group = self._group("/about")
+        return dict(
+            zip(map(str, group["key"].values), map(str, group["value"].values), strict=True)
+        )
+
+    @property
+    def level(self) -> float:
+        """Confidence level of all tests of this audit together."""
+        return float(self._group("/")["level"])
+
+    @property
+    def standard_error_percent(self) -> dict[str, float]:
+        """Standard error of each parameter that the observations predict; NaN: not known."""
+        if self.resolution is None:
+            return dict.fromkeys(self.names, np.nan)
+        predicted = self.used_layouts["fisher_sd_percent"].mean("layout")
+        return {name: float(predicted.sel(parameter=name)) for name in self.names}
+
+    @cached_property
     def tolerance(self) -> Tolerance | None:
         """The declared tolerances."""
         root = self._group("/")
@@ -463,7 +568,7 @@ class Audit(Result[xr.DataTree]):
             "delivered_percent": self.around_truth and parameters.delivered is not None,
             "resolution_percent": self.resolution is not None,
             "preference_percent": True,
-            "scan_percent": True,
+            "local_percent": True,
             "gap_percent": self.delivery is not None,
             "training_preference_percent": self.cross_view,
         }
@@ -505,6 +610,8 @@ class Audit(Result[xr.DataTree]):
         """Return the variables of ``/verdict`` and ``/delivery`` as they follow from the parts."""
         stored = self.verdict["direction_vector"].transpose("direction", "parameter").values
         found = {f"/verdict/{n}": v for n, v in judge(self, stored).items()}
+        answers = question_variables(self.questions)
+        found |= {f"/questions/{n}": v for n, v in answers.items()}
         found |= derived_of_data(self)
         if self.delivery is not None:
             again = delivery_of(self.parameters, self.training.scan.minimum or {})
@@ -528,7 +635,7 @@ class Audit(Result[xr.DataTree]):
             if path.endswith(("score", "scan")):
                 _agree(part.data["center"].values.tolist(), list(self.center.values.values()), path)
                 _agree(Parameters.from_dataset(part.data), self.parameters, path)
-        for path in ("/field", "/matched", "/resimulation", "/history"):
+        for path in ("/field", "/matched", "/resimulation", "/likelihood", "/training", "/history"):
             group = self.group(path)
             if group is not None:
                 names = [n for n in map(str, group["parameter"].values) if n in self.names]

@@ -1,8 +1,13 @@
 """From measurements to verdicts: each parameter and each eigen-direction gets its coordinates.
 
-`judge` reads the parts of an audit (score, scan, delivery, resolution, tolerance), places every
-parameter and every eigen-direction of the strength on the decision map, and returns the group
-``/verdict``. It needs nothing but the parts, so a loaded audit is judged again and compared.
+`judge` reads the parts of an audit (score, scan, delivery, resolution, tolerance), asks the
+questions that come first (`twoaxis.diagnosis.questions`), places every parameter and every
+eigen-direction of the strength on the decision map, and returns the group ``/verdict``. It needs
+nothing but the parts, so a loaded audit is judged again and compared.
+
+One displacement leads: the exact one, from the center to the minimum of the frozen scan. The local
+D = -B/H is the diagnostic beside it. Where the two conflict the scan decides, and where it has two
+basins of nearly the same depth, nothing does.
 
 Nuisance parameters have no place on the map: the strength and the displacement of the others are
 those with nuisance parameters projected out.
@@ -20,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoaxis.diagnosis.decision_map import Measured, decide
+from twoaxis.diagnosis.decision_map import Measured, Verdict, decide
+from twoaxis.diagnosis.questions import Question, ask
 from twoaxis.geometry import FrozenScan, Score
 from twoaxis.geometry.score import direction_status, direction_words
 from twoaxis.io import Layout, Variable
@@ -32,6 +38,10 @@ FloatArray = NDArray[np.float64]
 
 # A parameter belongs to an unseen direction when its share of it is above rounding.
 SHARE = 1e-6
+# Two basins are equally deep when the objective differs by less than this share of itself.
+BASIN_RTOL = 0.01
+# ... and apart when they differ by more than this, in percent of the center.
+BASINS_APART = 5.0
 UNDELIVERED = "no delivered value: delivery cannot be assessed"
 
 _P, _D = ("parameter",), ("direction",)
@@ -40,10 +50,14 @@ LAYOUT: Layout = {
     "route": Variable(_P, "text", "what to do next about the parameter"),
     "reason": Variable(_P, "text", "measurements that the route rests on"),
     "preference_percent": Variable(
-        _P, "float", "size of the field displacement from the center; NaN: not determined", "%"
+        _P,
+        "float",
+        "field displacement: distance of the frozen scan minimum from the center; NaN: not "
+        "determined",
+        "%",
     ),
-    "scan_percent": Variable(
-        _P, "float", "distance of the frozen scan minimum from the center; NaN: no minimum", "%"
+    "local_percent": Variable(
+        _P, "float", "size of the local displacement D; NaN: not determined", "%"
     ),
     "delivered_percent": Variable(_P, "float", "delivered error; NaN: not known", "%"),
     "resolution_percent": Variable(
@@ -104,7 +118,22 @@ class Reading:
             if self.score.data["null"].values.all():
                 return f"H = 0: the residual does not see {name}"
             return f"H is singular: the residual does not see a direction that contains {name}"
-        return self.bound_obstacle
+        return self.bound_obstacle or self.basin_obstacle
+
+    @property
+    def basin_obstacle(self) -> str:
+        """Say that two basins apart are about equally deep; empty where one is the deepest."""
+        basins, parameters = self.scan.local_minima, self.scan.parameters
+        if len(basins) < 2:
+            return ""
+        depth = basins["profile"].to_numpy()
+        places = basins[parameters.names].to_numpy()
+        apart = np.abs(
+            parameters.percent(places, self.scan.center.values)
+            - parameters.percent(places[0], self.scan.center.values)
+        ).max(axis=1)
+        rivals = (apart > BASINS_APART) & (depth - depth[0] <= BASIN_RTOL * np.abs(depth))
+        return "the frozen profile has two minima of nearly the same depth" if rivals.any() else ""
 
     @property
     def bound_obstacle(self) -> str:
@@ -122,8 +151,21 @@ class Reading:
         return ""
 
     def preference(self, name: str) -> float | None:
-        """Delta of a parameter in percent; None where it is not determined."""
-        return None if self.obstacle(name) else self.score.delta_percent[name]
+        """Field displacement of a parameter in percent; None where it is not determined."""
+        scanned = self.scan.error_percent
+        return None if scanned is None or self.obstacle(name) else scanned[name]
+
+    def local(self, name: str) -> float | None:
+        """Size of the local displacement D in percent; None where it is not determined."""
+        return None if name in self.unseen else self.score.delta_percent[name]
+
+    @property
+    def displacement(self) -> FloatArray:
+        """The field displacement in coordinates, shape (d,); NaN where there is no minimum."""
+        moved = self.scan.displacement
+        if moved is None:
+            return np.full(len(self.score.names), np.nan)
+        return np.array([moved[name] for name in self.score.names])
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,16 +250,20 @@ def judge(audit: Audit, stored: FloatArray | None = None) -> dict[str, Any]:
     `stored` are eigen-directions that were found before (see `Directions.of`).
     """
     names = audit.names
-    measured = [_of_parameter(audit, name) for name in names]
-    verdicts = [decide(each, audit.tolerance) for each in measured]
-    scanned, delivery = audit.scan.error_percent, audit.delivery
-    training = audit.training
+    questions = ask(audit)
+    agrees = any(q.code == "contradiction" and q.answer == "yes" for q in questions)
+    measured = [_of_parameter(audit, name, agrees) for name in names]
+    verdicts = [
+        first_answer(questions, name, decide(each, audit.tolerance), audit.around_truth)
+        for name, each in zip(names, measured, strict=True)
+    ]
+    delivery, training = audit.delivery, audit.training
     return {
         "parameter": names,
         "route": [v.route.value for v in verdicts],
         "reason": [v.reason for v in verdicts],
         "preference_percent": [_number(m.preference) for m in measured],
-        "scan_percent": [np.nan if scanned is None else scanned[n] for n in names],
+        "local_percent": [_number(audit.audited.local(n)) for n in names],
         "delivered_percent": [_number(m.delivered) for m in measured],
         "resolution_percent": [_number(m.resolution) for m in measured],
         "gap_percent": [np.nan if delivery is None else delivery.gap_percent[n] for n in names],
@@ -228,7 +274,23 @@ def judge(audit: Audit, stored: FloatArray | None = None) -> dict[str, Any]:
     }
 
 
-def _of_parameter(audit: Audit, name: str) -> Measured:
+def first_answer(
+    questions: list[Question], name: str, verdict: Verdict, around_truth: bool
+) -> Verdict:
+    """Return where the first bad answer leads; the verdict of the map where there is none.
+
+    Around a truth the map always speaks: it knows what is wrong.
+    """
+    if around_truth:
+        return verdict
+    for question in questions:
+        concerned = not question.parameters or name in question.parameters
+        if question.route is not None and concerned:
+            return Verdict(question.route, question.reason)
+    return verdict
+
+
+def _of_parameter(audit: Audit, name: str, agrees: bool) -> Measured:
     training, audited = audit.training, audit.audited
     shift, obstacle = training.preference(name), training.obstacle(name)
     if audit.reads_gap and audit.delivery is not None and not obstacle:
@@ -244,6 +306,7 @@ def _of_parameter(audit: Audit, name: str) -> Measured:
         training_preference=shift,
         training_obstacle=obstacle,
         cross_view=audit.cross_view,
+        agrees=agrees,
     )
 
 
@@ -270,20 +333,24 @@ def _statistic(audit: Audit, values: FloatArray) -> float:
 
 def _of_directions(audit: Audit, stored: FloatArray | None) -> dict[str, Any]:
     found = Directions.of(audit.score, stored)
-    size = found.percent(found.displacement)
+    moved = found.along(audit.audited.displacement[~audit.parameters.nuisance])
+    size = found.percent(moved)
     unknown = [None] * len(size)
     resolution = unknown if audit.resolution is None else _resolution_along(audit, found)
     delivered: Any = unknown
-    moved = audit.delivered_displacement
-    if audit.around_truth and moved is not None:
-        delivered = found.percent(found.along(moved[~audit.parameters.nuisance])).tolist()
-    shifts = found.percent(found.along(_training_shift(audit)[~audit.parameters.nuisance]))
+    arrived = audit.delivered_displacement
+    interest = ~audit.parameters.nuisance
+    if audit.around_truth and arrived is not None:
+        delivered = found.percent(found.along(arrived[interest])).tolist()
+    shifts = found.percent(found.along(_training_shift(audit)[interest]))
     blind = not audit.training.score.identified
     verdicts, sizes = [], []
     for k, status in enumerate(found.status):
         unseen = f"H = 0 along {found.in_words(k)}" if status == "null" else ""
-        obstacle = unseen or audit.audited.bound_obstacle
-        unread = unseen or audit.training.bound_obstacle or (audit.undelivered and UNDELIVERED)
+        audited, trained = audit.audited, audit.training
+        obstacle = unseen or audited.bound_obstacle or audited.basin_obstacle
+        unread = unseen or trained.bound_obstacle or trained.basin_obstacle
+        unread = unread or (UNDELIVERED if audit.undelivered else "")
         if audit.cross_view and blind and not unread:
             unread = "the training view does not see every direction"
         sizes.append(np.nan if obstacle else float(size[k]))
@@ -303,7 +370,7 @@ def _of_directions(audit: Audit, stored: FloatArray | None) -> dict[str, Any]:
         "direction_vector": found.vectors,
         "direction_strength": found.strength,
         "direction_status": found.status,
-        "direction_displacement": found.displacement,
+        "direction_displacement": moved,
         "direction_preference_percent": sizes,
         "direction_delivered_percent": [_number(value) for value in delivered],
         "direction_resolution_percent": [_number(value) for value in resolution],
@@ -328,7 +395,7 @@ def _training_shift(audit: Audit) -> FloatArray:
     """Displacement by which delivery is assessed, in coordinates."""
     if audit.reads_gap and audit.delivery is not None:
         return -np.array(list(audit.delivery.gap.values()))
-    return np.asarray(audit.training.score.data["displacement"].values)
+    return audit.training.displacement
 
 
 def _number(value: float | None) -> float:

@@ -20,6 +20,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 from xml.etree import ElementTree
 
+from twoaxis.diagnosis.decision_map import QUESTION_ROUTES
 from twoaxis.parameters import Parameter
 from twoaxis.text import NAME_LENGTH, shortened, visible
 
@@ -42,7 +43,9 @@ PALETTE = {
 
 ROUTE_COLORS = {
     "within tolerance": "well",
-    "self-consistent": "well",
+    "consistent with the data": "well",
+    "self-consistent": "unknown",  # it was not compared with data
+    **{route.value: "plus" for route in QUESTION_ROUTES},
     "inspect endpoint delivery": "delivered",
     "strengthen residual evidence": "preferred",
     "improve observations": "observe",

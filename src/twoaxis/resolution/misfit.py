@@ -1,11 +1,15 @@
 """Do the data look like the model plus the declared noise? Axis 1 assumes it.
 
-Three checks on the whitened residuals of the matched fit, each with a p-value:
+Four checks on the whitened residuals of the matched fit, each with a p-value:
 
 size
     The sum of squares follows chi-square with n - d degrees of freedom. A value too large means
     that the noise was declared too small or that the model is incomplete; a value too small,
     that the noise was declared too large.
+outliers
+    The largest of n residuals, in standard deviations: ``p = n P(|Z| > z)``, Bonferroni's bound.
+    Where the noise was estimated from the same residuals, its externally studentized value
+    against Student's t, which is Grubbs' test.
 normality
     Shapiro-Wilk; beyond 5,000 residuals, D'Agostino's K^2.
 whiteness
@@ -22,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtr, chdtrc, ndtr
+from scipy.special import chdtr, chdtrc, ndtr, ndtri, stdtr
 
 FloatArray = NDArray[np.float64]
 
@@ -43,9 +47,9 @@ class Check:
     Attributes
     ----------
     name : str
-        "size", "normality" or "whiteness".
+        "size", "outliers", "normality" or "whiteness".
     statistic : float
-        Root mean square; W or K^2; correlation of neighbors.
+        Root mean square; largest size; W or K^2; correlation of neighbors.
     p_value : float
     meaning : str
         What a failed check means, as a sentence.
@@ -83,7 +87,8 @@ def check_residuals(
     freedom = len(residuals) - fitted
     if noise_known and freedom >= 1:
         checks.append(_size(residuals, freedom))
-    if len(residuals) >= FEWEST and np.ptp(residuals) > 0:
+    if len(residuals) >= FEWEST and freedom >= 2 and np.ptp(residuals) > 0:
+        checks.append(_outliers(residuals, freedom, noise_known))
         checks.append(_normality(residuals))
         checks.append(_whiteness(residuals, position, seed))
     return checks
@@ -100,12 +105,34 @@ def _size(residuals: FloatArray, freedom: int) -> Check:
     return Check("size", rms, float(min(p, 1.0)), meaning)
 
 
+def _outliers(residuals: FloatArray, freedom: int, noise_known: bool) -> Check:
+    count = len(residuals)
+    sizes = np.abs(residuals)
+    if not noise_known:  # in units of the scale that the same residuals gave
+        sizes = sizes / np.sqrt(residuals @ residuals / freedom)
+    largest = float(sizes.max())
+    if noise_known:
+        p = 2 * count * float(ndtr(-largest))
+    else:  # one residual cannot exceed the whole sum of squares
+        rest = max(freedom - largest**2, np.finfo(float).tiny)
+        p = 2 * count * float(stdtr(freedom - 1, -largest * np.sqrt((freedom - 1) / rest)))
+    limit = float(-ndtri(ALARM / (2 * count)))
+    beyond = max(int(np.sum(sizes > limit)), 1)
+    readings = "1 reading lies" if beyond == 1 else f"{beyond} readings lie"
+    meaning = (
+        f"{readings} far from the matched fit, up to {largest:.1f} standard deviations of the "
+        f"noise (number {int(np.argmax(sizes))}, counted from 0): an outlier, or noise with "
+        "heavier tails than declared"
+    )
+    return Check("outliers", largest, min(p, 1.0), meaning)
+
+
 def _normality(residuals: FloatArray) -> Check:
     from scipy import stats  # loads slowly
 
     test = stats.shapiro if len(residuals) <= 5000 else stats.normaltest
     result = test(residuals)
-    meaning = "residuals are not Gaussian: outliers, or another kind of noise than declared"
+    meaning = "residuals are not Gaussian: another kind of noise than declared"
     return Check("normality", float(result.statistic), float(result.pvalue), meaning)
 
 

@@ -440,7 +440,7 @@ def _data_values(setup: Setup, data_fits: list[DataFit] | None) -> dict[str, Any
         values[f"data_set_{end}"] = _physical(setup, ends)
         is_open = [getattr(f, f"open_{end}")[0] for f in fits]
         values[f"data_set_open_{end}"] = np.stack(is_open, axis=1)
-    for name in ("size", "normality", "whiteness"):
+    for name in ("size", "outliers", "normality", "whiteness"):
         found = [[c.p_value for c in fit.checks if c.name == name] for fit in data_fits]
         if any(found):  # NaN on a layout that is too small for this check
             values[f"data_{name}_p_value"] = np.array([p[0] if p else np.nan for p in found])
@@ -466,6 +466,7 @@ WARNINGS: dict[str, type[UserWarning]] = {
     "resolution.bank_unchecked": AccuracyWarning,
     "resolution.misfit_size": MisfitWarning,
     "resolution.misfit_normality": MisfitWarning,
+    "resolution.misfit_outliers": MisfitWarning,
     "resolution.misfit_whiteness": MisfitWarning,
 }
 

@@ -148,6 +148,7 @@ _DATA_ROWS: tuple[tuple[str, tuple[str, ...], Literal["float", "bool"], str, str
     ("data_set_open_upper", _LAYOUT, "bool", "that set reaches the upper end", ""),
     ("data_noise_scale", _OF_DATA, "float", "RMS residual of the matched fit", _DATA_UNIT),
     ("data_size_p_value", _OF_DATA, "float", "p-value: size of the residuals", ""),
+    ("data_outliers_p_value", _OF_DATA, "float", "p-value: outliers among the residuals", ""),
     ("data_normality_p_value", _OF_DATA, "float", "p-value: normality of the residuals", ""),
     ("data_whiteness_p_value", _OF_DATA, "float", "p-value: whiteness of the residuals", ""),
 )

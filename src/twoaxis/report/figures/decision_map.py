@@ -12,7 +12,7 @@ from textwrap import fill
 from typing import Any
 
 from twoaxis.diagnosis import Audit, Route
-from twoaxis.diagnosis.decision_map import AROUND_CANDIDATE, AROUND_TRUTH, Cell
+from twoaxis.diagnosis.decision_map import AROUND_CANDIDATE, AROUND_TRUTH, CONSISTENT, Cell
 from twoaxis.parameters import Parameter
 from twoaxis.report.inputs import as_audit, choose
 from twoaxis.report.theme import SMALL_SIZE, axis_or_new, color, label, named, plain, route_color
@@ -255,6 +255,8 @@ def plot_decision_map(audit: Any, *, parameter: str | None = None, ax: Any = Non
         placer.write("no tolerance declared, so no cells", [(0.5, 0.97), (0.5, 0.03)])
     else:
         cells = AROUND_TRUTH if audit.around_truth else AROUND_CANDIDATE
+        if Route.CONSISTENT_WITH_DATA in audit.routes.values():
+            cells = CONSISTENT
         _draw_cells(ax, cells, limits, {p.route for p in places}, placer)
     return ax
 

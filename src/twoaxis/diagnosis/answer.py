@@ -1,0 +1,169 @@
+"""The answer in a line: the parameter, its interval, and the verdict in words of a scientist.
+
+Terminal, page, notebook and `Audit.summary` begin with it, so that it is written once, here:
+
+- ``nu = 0.0144, 44% above the truth; the data allow ±16%; the learned field is the cause``
+- ``beta = 0.482 is contradicted by the data; the matched fit gives 0.400 (95% 0.388 to 0.413)``
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from twoaxis.diagnosis.decision_map import QUESTION_ROUTES, Route
+from twoaxis.text import measured, number, percent, visible
+
+if TYPE_CHECKING:
+    from twoaxis.diagnosis.result import Audit
+
+Severity = Literal["good", "attention", "bad", "neutral"]
+
+# Beyond this many parameters of interest the answer counts them.
+MOST_PARAMETERS = 4
+
+_SEVERITY: Mapping[Route, Severity] = {
+    **dict.fromkeys(QUESTION_ROUTES, "bad"),
+    Route.WITHIN_TOLERANCE: "good",
+    Route.CONSISTENT_WITH_DATA: "good",
+    Route.SELF_CONSISTENT: "neutral",  # nothing was compared with data
+    Route.UNDETERMINED: "neutral",
+}
+_CAUSE = {
+    Route.STRENGTHEN_RESIDUAL_EVIDENCE: "the learned field is the cause",
+    Route.IMPROVE_OBSERVATIONS: "the observations are the cause",
+    Route.CODESIGN_OBSERVATIONS_AND_RESIDUAL_EVIDENCE: (
+        "both the observations and the learned field are the cause"
+    ),
+    Route.INSPECT_ENDPOINT_DELIVERY: "neither the data nor the field explains it",
+    Route.UNDETERMINED: "the cause is not determined",
+}
+
+
+def severity_of(audit: Audit) -> Severity:
+    """Return how the route of an audit reads; no green over a value that nothing tested."""
+    return _SEVERITY.get(audit.route, "attention")
+
+
+def answer_of(audit: Audit) -> str:
+    """Return the answer: a sentence for each of a few parameters, or what many have in common."""
+    names = audit.names
+    if len(names) <= MOST_PARAMETERS:
+        return "\n".join(answer_about(audit, name) for name in names)
+    routes: dict[Route, list[str]] = {}
+    for name in names:
+        routes.setdefault(audit.routes[name], []).append(name)
+    counts = "; ".join(
+        f"{route.value}: {len(some)} ({', '.join(map(visible, some[:3]))}"
+        f"{', ...' if len(some) > 3 else ''})"
+        for route, some in routes.items()
+    )
+    return f"{len(names)} parameters. {counts}"
+
+
+def answer_about(audit: Audit, name: str) -> str:
+    """Return the answer about one parameter."""
+    parameter = audit.parameters[name]
+    if parameter.delivered is None:
+        return (
+            f"{visible(name)}: no delivered value; {_alternative(audit, name) or 'no data given'}"
+        )
+    if audit.around_truth:
+        return _around_truth(audit, name)
+    return _around_candidate(audit, name)
+
+
+def _around_truth(audit: Audit, name: str) -> str:
+    route = audit.routes[name]
+    delivered = audit.parameters[name].delivered
+    assert delivered is not None
+    off = audit.off(name, delivered)
+    side = "above" if off > 0 else "below"
+    words = [f"{_value(audit, name)}, {percent(abs(off))} {side} the truth"]
+    spread = audit.percent("resolution", name)
+    if not math.isnan(spread):
+        words.append(f"the data allow ±{percent(spread)}")
+    if route is Route.WITHIN_TOLERANCE and audit.tolerance is not None:
+        words.append(f"within the tolerance of {percent(audit.tolerance.material)}")
+    else:
+        words.append(_CAUSE.get(route, route.value))
+    return "; ".join(words)
+
+
+def _around_candidate(audit: Audit, name: str) -> str:
+    route, value = audit.routes[name], _value(audit, name)
+    better = _alternative(audit, name)
+    instead = f"; {better}" if better else ""
+    reason = {q.route: q.reason for q in audit.questions if q.route is not None}.get(route, "")
+    if route is Route.CONTRADICTED_BY_DATA:
+        return f"{value} is contradicted by the data{instead}"
+    if route is Route.TRAINING_NOT_FINISHED:
+        return f"{value} is not final, training has not finished: {reason}{instead}"
+    if route in QUESTION_ROUTES:
+        kept = "" if route is Route.MODEL_DOES_NOT_FIT else instead
+        return f"{value} is not to be trusted, {route.value}: {reason}{kept}"
+    interval = _interval(audit, name)
+    words = {
+        Route.CONSISTENT_WITH_DATA: "consistent with the data and with its own field",
+        Route.SELF_CONSISTENT: "the value that its own field prefers; not compared with data",
+        Route.IMPROVE_OBSERVATIONS: "consistent with its field, but the data hardly determine it",
+        Route.INSPECT_ENDPOINT_DELIVERY: _elsewhere(audit, name),
+        Route.UNDETERMINED: "the verdict is not determined",
+    }[route]
+    return f"{value}{interval}: {words}"
+
+
+def _elsewhere(audit: Audit, name: str) -> str:
+    minimum = audit.training.scan.minimum
+    prefers = "another value" if minimum is None else number(minimum[name])
+    return f"its own field prefers {prefers}, which training did not deliver"
+
+
+def _value(audit: Audit, name: str) -> str:
+    """Return the delivered value with its unit, to the digits that the data can tell."""
+    parameter = audit.parameters[name]
+    assert parameter.delivered is not None
+    ends = _ends(audit, name)
+    shown = measured(parameter.delivered, *(ends or ()))
+    return f"{visible(name)} = {shown}{_unit(audit, name)}"
+
+
+def _ends(audit: Audit, name: str) -> tuple[float, float] | None:
+    """Return the interval of the matched fit; None where there is none."""
+    group = audit.group("/matched")
+    if group is None:
+        return None
+    one = group.sel(parameter=name)
+    low, high = float(one["lower"]), float(one["upper"])
+    return None if math.isnan(low) or math.isnan(high) else (low, high)
+
+
+def _interval(audit: Audit, name: str) -> str:
+    """Return the interval that belongs to the delivered value, and where it comes from."""
+    ends = _ends(audit, name)
+    if ends is not None:
+        level = 100 * float(audit.need("/matched")["level"])
+        low, high = (measured(end, *ends) for end in ends)
+        return f" ({level:g}% {low} to {high} by the matched fit)"
+    error = audit.standard_error_percent[name]
+    return (
+        "" if not math.isfinite(error) else f" (95% ±{percent(1.96 * error)} by the observations)"
+    )
+
+
+def _alternative(audit: Audit, name: str) -> str:
+    """Return what the matched fit gives, with its interval."""
+    ends = _ends(audit, name)
+    if ends is None:
+        return ""
+    matched = audit.need("/matched").sel(parameter=name)
+    estimate, level = float(matched["estimate"]), 100 * float(matched["level"])
+    low, high = (measured(end, *ends) for end in ends)
+    best = f"{measured(estimate, *ends)}{_unit(audit, name)}"
+    return f"the matched fit gives {best} ({level:g}% {low} to {high})"
+
+
+def _unit(audit: Audit, name: str) -> str:
+    unit = audit.parameters[name].unit
+    return f" {visible(unit)}" if unit else ""

@@ -1,0 +1,195 @@
+r"""Does the trained field fit the observations? In noise levels, overall and group by group.
+
+With the whitened misfit :math:`z = L^{-1}(y - u)` of a field :math:`u` at the observations
+:math:`y`, noise covariance :math:`\Sigma = L L^\top`, the size is
+
+.. math:: s = \sqrt{\tfrac1n \sum_i z_i^2},
+
+which is about one for a field that is right. A network that has not fitted the data has
+:math:`s \gg 1`, one that follows the noise :math:`s \ll 1`. The same is asked of every group of
+observations (a sensor, or a box of the domain), because a good fit elsewhere hides a bad one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import chdtr, chdtrc
+
+from twoaxis.arrays import real_array
+from twoaxis.errors import InputError
+from twoaxis.geometry.regions import cell_regions
+from twoaxis.io import Layout, Variable, labelled
+from twoaxis.resolution.data_fit import Observed
+from twoaxis.resolution.layouts import WhitenedLayout, checked_noise
+from twoaxis.text import visible
+
+FloatArray = NDArray[np.float64]
+
+# Observations that are kept for pictures.
+MOST_OBSERVATIONS = 20_000
+# A group of fewer observations says little about itself.
+FEWEST = 5
+# Sensors beyond this number are not told apart; boxes of the domain are used instead.
+MOST_SENSORS = 64
+BOXES = 4
+
+_O = ("observation",)
+OBSERVATION_LAYOUT: Layout = {
+    "axis": Variable(("axis",), "text", "name of the coordinate of the observations"),
+    "points": Variable(("observation", "axis"), "float", "where it was observed", finite=True),
+    "data": Variable(_O, "float", "observed value", finite=True),
+    "noise": Variable(_O, "float", "standard deviation of its noise", finite=True),
+    **{
+        name: Variable(_O, "float", meaning, required=False)
+        for name, meaning in (
+            ("field", "what the trained field predicts"),
+            ("matched", "forward model at the matched estimate"),
+            ("delivered", "forward model at the delivered value"),
+            ("field_misfit", "whitened misfit of the trained field"),
+            ("matched_misfit", "whitened misfit of the matched fit"),
+            ("delivered_misfit", "whitened misfit of the forward model at the delivered value"),
+        )
+    },
+}
+FIELD_LAYOUT: Layout = {
+    "rms": Variable((), "float", "RMS misfit of the field, in noise levels", finite=True),
+    "p_above": Variable((), "float", "probability of a larger misfit if the field were right"),
+    "p_below": Variable((), "float", "probability of a smaller misfit if the field were right"),
+    "group": Variable(("group",), "text", "sensor or region"),
+    "group_rms": Variable(("group",), "float", "RMS misfit in the group, in noise levels"),
+    "group_count": Variable(("group",), "int", "observations in the group"),
+    "group_p": Variable(("group",), "float", "probability of a larger misfit in the group"),
+}
+
+
+class Groups(NamedTuple):
+    """A group for each observation: its number (n,), and the names of all groups."""
+
+    number: NDArray[np.intp]
+    names: list[str]
+
+
+def observed_alone(data: ArrayLike, noise: ArrayLike | None) -> Observed | None:
+    """Return observations that come without a forward model; None without their noise."""
+    if noise is None:
+        return None
+    values = real_array("data", data)
+    if not np.isfinite(values).all():
+        raise InputError(
+            "finite observations",
+            f"{int((~np.isfinite(values)).sum())} of {values.size} not finite",
+            "leave missing readings out of data, fitted and noise",
+        )
+    sites = np.arange(values.size)
+    white = checked_noise(noise, values.shape).whitener(sites, "data")
+    base = np.zeros(values.size)
+    return Observed(WhitenedLayout("data", sites, sites, white, base), values.ravel())
+
+
+def fitted_values(fitted: Any, observed: Observed, shape: tuple[int, ...]) -> FloatArray:
+    """Return what the field predicts for the observations of one layout, shape (n,).
+
+    `fitted` has the shape of the data: one value per observation of the layout, the shape that
+    the forward model returns, or a mapping by layout.
+    """
+    layout = observed.layout
+    if isinstance(fitted, Mapping):
+        if layout.name not in fitted:
+            raise InputError(
+                f"fitted values for the layout {layout.name}",
+                f"values for {', '.join(map(str, fitted)) or 'none'}",
+                "name them like the layouts of the data",
+            )
+        fitted = fitted[layout.name]
+    array = real_array("fitted", fitted)
+    if array.size == len(layout.sites):
+        return array.ravel()
+    if array.shape == shape:
+        return np.asarray(array.ravel()[layout.sites])
+    raise InputError(
+        f"fitted with one value for each of the {len(layout.sites)} observations",
+        f"an array of shape {array.shape}",
+        "evaluate the trained field at the observed points, in the order of the data",
+    )
+
+
+def observations_group(
+    observed: Observed,
+    points: FloatArray,
+    axes: Sequence[str],
+    predictions: Mapping[str, FloatArray],
+) -> xr.Dataset:
+    """Return the group ``/observations``; `predictions` by name, in the units of the data."""
+    count = len(observed.values)
+    keep: Any = slice(None)
+    if count > MOST_OBSERVATIONS:
+        keep = np.sort(np.random.default_rng(0).choice(count, MOST_OBSERVATIONS, replace=False))
+    white = observed.layout.white
+    values: dict[str, Any] = {
+        "axis": list(axes),
+        "points": points[keep],
+        "data": observed.values[keep],
+        "noise": white.deviations[keep],
+    }
+    for name, prediction in predictions.items():
+        values[name] = prediction[keep]
+        values[f"{name}_misfit"] = white(observed.values - prediction)[keep]
+    about = {
+        "layout": observed.layout.name,
+        "observations": count,
+        "kept": min(count, MOST_OBSERVATIONS),
+    }
+    return labelled(OBSERVATION_LAYOUT, values, about)
+
+
+def field_group(misfit: FloatArray, groups: Groups) -> xr.Dataset:
+    """Return the group ``/field_fit`` of a whitened misfit (n,)."""
+    total, count = float(misfit @ misfit), len(misfit)
+    counts = np.bincount(groups.number, minlength=len(groups.names))
+    sums = np.bincount(groups.number, misfit**2, len(groups.names))
+    return labelled(
+        FIELD_LAYOUT,
+        {
+            "rms": np.sqrt(total / count),
+            "p_above": chdtrc(count, total),
+            "p_below": chdtr(count, total),
+            "group": groups.names,
+            "group_rms": np.sqrt(sums / counts),
+            "group_count": counts,
+            "group_p": chdtrc(counts, sums),
+        },
+        {},
+    )
+
+
+def groups_of(points: FloatArray, axes: Sequence[str]) -> Groups:
+    """Divide observations (n, k) into sensors where there are few, else into boxes.
+
+    A sensor is a place: the observations that share all coordinates but one. Of the coordinates
+    that can be left out, the one is time that leaves the fewest places.
+    """
+    found = [groups for j in range(points.shape[1]) if (groups := _sensors(points, axes, j))]
+    if found:
+        return min(found, key=lambda groups: len(groups.names))
+    boxes = cell_regions(BOXES, points, list(map(visible, axes)))
+    return Groups(boxes.number, boxes.names)
+
+
+def _sensors(points: FloatArray, axes: Sequence[str], along: int) -> Groups | None:
+    rest = [j for j in range(points.shape[1]) if j != along]
+    if not rest:
+        return None
+    places, number = np.unique(points[:, rest], axis=0, return_inverse=True)
+    number = number.reshape(-1)
+    if not 1 < len(places) <= MOST_SENSORS or np.bincount(number).min() < FEWEST:
+        return None
+    names = [
+        ", ".join(f"{visible(axes[j])} = {v:g}" for j, v in zip(rest, place, strict=True))
+        for place in places
+    ]
+    return Groups(number, names) if len(set(names)) == len(names) else None

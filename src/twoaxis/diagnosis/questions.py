@@ -1,0 +1,357 @@
+"""First things first: the questions that are asked before the decision map, in their order.
+
+Without a known truth the two axes can be in order around a value that is wrong. So the audit asks,
+with the numbers it has, and the first bad answer is the route:
+
+=================  ======================================  ==============================  =======
+question           asked of                                bad when                        route
+=================  ======================================  ==============================  =======
+``model``          residuals of the matched fit: size,     a test alarms; size only above  1
+                   outliers, whiteness                     1.1 noise levels
+``field``          trained field against the data, in      a test alarms and the size is   2
+                   noise levels, overall and by sensor     above 1.5 noise levels, or
+                   or region                               above 2 in one group
+``noise``          the same                                the size is below 0.5           3
+``training``       path of the parameter and of the loss,  it still has to go more than    4
+                   or a probe of the training loss         half a standard error and half
+                                                           the material tolerance
+``contradiction``  forward model at the delivered value    the deviance alarms, and the    5
+                   against the matched fit                 value differs by more than the
+                                                           material tolerance
+=================  ======================================  ==============================  =======
+
+Routes: 1 the forward model does not describe these data; 2 the network has not fitted the data;
+3 the network has fitted the noise; 4 training has not finished; 5 contradicted by the data.
+
+A test *alarms* when its p-value, times the number of all tests that this audit makes, is below
+``1 - level`` (Bonferroni): the chance of any false alarm is at most that, 1% by default, however
+many checks there are. Around a truth the questions are answered too, and shown, but the route is
+the paper's.
+
+`ask` has the rules; it reads nothing but the parts of an audit, so a loaded audit is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import xarray as xr
+
+from twoaxis.diagnosis.decision_map import Route
+from twoaxis.io import Layout, Variable
+from twoaxis.text import number, percent
+
+if TYPE_CHECKING:
+    from twoaxis.diagnosis.result import Audit
+
+Answer = Literal["yes", "no", "not known"]
+
+# Confidence level of all tests of one audit together.
+LEVEL = 0.99
+# Sizes, in noise levels, beyond which a significant misfit matters.
+MODEL_FAR, FIELD_FAR, GROUP_FAR, FIELD_NEAR = 1.1, 1.5, 2.0, 0.5
+# A parameter has arrived when it has less than this share of a standard error, or of the material
+# tolerance, to go.
+ARRIVED = 0.5
+# A loss that falls by more than this, in percent, within the last fifth of training has not
+# converged.
+LOSS_FALLS = 20.0
+# A path that ends within the tolerance of 5% needs no more steps, where none is declared.
+MATERIAL = 5.0
+
+ASKED = {
+    "model": "Does the forward model describe the data?",
+    "field": "Does the network fit the data?",
+    "noise": "Has the network left the noise alone?",
+    "training": "Has training finished?",
+    "contradiction": "Do the data agree with the delivered value?",
+}
+_Q = ("question",)
+QUESTION_LAYOUT: Layout = {
+    "question": Variable(_Q, "text", "code of the question"),
+    "answer": Variable(_Q, "text", '"yes" (good), "no" (bad) or "not known"'),
+    "route": Variable(_Q, "text", "route of a bad answer; empty: none"),
+    "reason": Variable(_Q, "text", "what the answer rests on"),
+    "measured": Variable(_Q, "float", "the number that was compared; NaN: none"),
+    "limit": Variable(_Q, "float", "what it was compared with; NaN: none"),
+    "p_value": Variable(_Q, "float", "p-value, where the question is a test; NaN: none"),
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question and its answer.
+
+    Attributes
+    ----------
+    code : str
+        "model", "field", "noise", "training" or "contradiction".
+    answer : {"yes", "no", "not known"}
+        "yes" is the good answer.
+    reason : str
+        The numbers that it rests on, or what is missing.
+    route : Route or None
+        Where a bad answer leads.
+    measured, limit, p_value : float
+        NaN where there is none.
+    parameters : tuple of str
+        Those that a bad answer is about; empty for all.
+    """
+
+    code: str
+    answer: Answer
+    reason: str
+    route: Route | None = None
+    measured: float = np.nan
+    limit: float = np.nan
+    p_value: float = np.nan
+    parameters: tuple[str, ...] = field(default=())
+
+    @property
+    def asked(self) -> str:
+        """The question in words."""
+        return ASKED[self.code]
+
+
+def ask(audit: Audit) -> list[Question]:
+    """Ask all questions, in their order."""
+    alarm = (1 - audit.level) / max(_tests(audit), 1)
+    return [
+        _model(audit, alarm),
+        *_field(audit, alarm),
+        _training(audit),
+        _contradiction(audit, alarm),
+    ]
+
+
+def question_variables(questions: list[Question]) -> dict[str, Any]:
+    """Return questions as the variables of `QUESTION_LAYOUT`."""
+    return {
+        "question": [q.code for q in questions],
+        "answer": [q.answer for q in questions],
+        "route": ["" if q.route is None else q.route.value for q in questions],
+        "reason": [q.reason for q in questions],
+        **{
+            name: [float(getattr(q, name)) for q in questions]
+            for name in ("measured", "limit", "p_value")
+        },
+    }
+
+
+def tested(audit: Audit) -> Iterator[tuple[str, float]]:
+    """Yield the name and the p-value of every test that an audit makes."""
+    checks, fit, again = (audit.group(f"/{n}") for n in ("checks", "field_fit", "resimulation"))
+    if checks is not None:
+        yield from zip(map(str, checks["check"].values), checks["p_value"].values, strict=True)
+    if fit is not None:
+        yield from (("field", float(fit["p_above"])), ("noise", float(fit["p_below"])))
+        yield "group", min(1.0, float(fit["group_p"].min()) * fit.sizes["group"])
+    if again is not None and "delivered" in again["value_of"].values:
+        yield "contradiction", float(again["p_value"].sel(value_of="delivered"))
+
+
+def _tests(audit: Audit) -> int:
+    return len(list(tested(audit)))
+
+
+def _p_values(audit: Audit) -> dict[str, float]:
+    return dict(tested(audit))
+
+
+def _model(audit: Audit, alarm: float) -> Question:
+    checks = audit.group("/checks")
+    if checks is None:
+        missing = "no data were fitted with a forward model"
+        return Question("model", "not known", missing)
+    rows = {
+        str(name): (float(p), float(size), str(meaning))
+        for name, p, size, meaning in zip(
+            *(checks[n].values for n in ("check", "p_value", "statistic", "meaning")), strict=True
+        )
+    }
+    bad = [
+        name
+        for name in ("size", "whiteness", "outliers")
+        if name in rows and rows[name][0] < alarm and (name != "size" or rows[name][1] > MODEL_FAR)
+    ]
+    if not bad:
+        sizes = f"; their RMS is {rows['size'][1]:.2f} noise levels" if "size" in rows else ""
+        text = f"the residuals of the matched fit look like the noise{sizes}"
+        return Question("model", "yes", text, p_value=min(p for p, _, _ in rows.values()))
+    p, size, meaning = rows[bad[0]]
+    also = "".join(f"; {rows[name][2]}" for name in bad[1:])
+    return Question(
+        "model",
+        "no",
+        f"{meaning} (p {_p(p)}){also}",
+        Route.MODEL_DOES_NOT_FIT,
+        measured=size,
+        p_value=p,
+    )
+
+
+def _field(audit: Audit, alarm: float) -> list[Question]:
+    fit = audit.group("/field_fit")
+    if fit is None:
+        missing = "it is not known what the field predicts for the observations, or their noise"
+        return [Question(code, "not known", missing) for code in ("field", "noise")]
+    p, rms = _p_values(audit), float(fit["rms"])
+    worst = fit.isel(group=int(fit["group_rms"].values.argmax()))
+    where, there = str(worst["group"].values), float(worst["group_rms"])
+    words = f"the field misses the data by {rms:.3g} noise levels (RMS)"
+    if rms > FIELD_FAR and p["field"] < alarm:
+        found = Question(
+            "field",
+            "no",
+            f"{words}, most in the region {where} ({there:.3g})",
+            Route.FIELD_DOES_NOT_FIT,
+            rms,
+            FIELD_FAR,
+            p["field"],
+        )
+    elif there > GROUP_FAR and p["group"] < alarm:
+        found = Question(
+            "field",
+            "no",
+            f"{words} over all, but by {there:.3g} in the region {where}",
+            Route.FIELD_DOES_NOT_FIT,
+            there,
+            GROUP_FAR,
+            p["group"],
+        )
+    else:
+        found = Question("field", "yes", words, None, rms, FIELD_FAR, p["field"])
+    share = f"{100 * (1 - min(rms, 1.0) ** 2):.0f}%"
+    if rms < FIELD_NEAR and p["noise"] < alarm:
+        noise = Question(
+            "noise",
+            "no",
+            f"{words}: {share} of the variance of the noise is in the field",
+            Route.FIELD_FITS_NOISE,
+            rms,
+            FIELD_NEAR,
+            p["noise"],
+        )
+    else:
+        kept = "the misfit of the field is not far below one noise level"
+        noise = Question("noise", "yes", kept, None, rms, FIELD_NEAR, p["noise"])
+    return [found, noise]
+
+
+def _training(audit: Audit) -> Question:
+    group = audit.group("/training")
+    if group is None:
+        missing = "neither a history with the parameter, nor snapshots, nor the loss are known"
+        return Question("training", "not known", missing)
+    limits, best = _arrived(audit), None
+    for quantity, words in (("remaining", _on_its_way), ("probe_moved", _by_probe)):
+        every = audit.parameters.displacement_percent(group[quantity].values, audit.center.values)
+        sizes = {
+            name: size
+            for name, size in audit.parameters.named(every).items()
+            if name in limits and not np.isnan(size)
+        }
+        if not sizes:
+            continue
+        name = max(sizes, key=lambda n: sizes[n] / limits[n])
+        size, limit = sizes[name], limits[name]
+        if size > limit:
+            text = words(audit, group.sel(parameter=name), name)
+            return Question("training", "no", text, Route.TRAINING_NOT_FINISHED, size, limit)
+        if best is None:
+            text = f"{name} has arrived: {percent(size)} are left to go"
+            best = Question("training", "yes", text, None, size, limit)
+    if best is not None:
+        return best
+    fall = 100 * float(group["loss_fall"])
+    if fall > LOSS_FALLS:
+        text = f"the loss still falls: by {percent(fall)} within the last fifth of training"
+        return Question("training", "no", text, Route.TRAINING_NOT_FINISHED, fall, LOSS_FALLS)
+    return Question("training", "not known", "the path of the parameter was not recorded")
+
+
+def _arrived(audit: Audit) -> dict[str, float]:
+    """Return what each parameter of interest may still have to go, in percent."""
+    material = MATERIAL if audit.tolerance is None else audit.tolerance.material
+    return {
+        name: ARRIVED * (max(material, error) if np.isfinite(error) else material)
+        for name, error in audit.standard_error_percent.items()
+    }
+
+
+def _on_its_way(audit: Audit, one: xr.Dataset, name: str) -> str:
+    target = _target(audit, name, float(one["remaining"]))
+    low, high = audit.parameters[name].bounds
+    aim = f" to about {number(target)}" if low <= target <= high else " out of its bounds"
+    steps = float(one["remaining_steps"])
+    if bool(one["steady"]):
+        return (
+            f"{name} is still moving and does not slow down: at its last speed another "
+            f"{steps:,.0f} steps would bring it{aim}"
+        )
+    return (
+        f"{name} is still on its way{aim}: at the rate at which it slows down, about {steps:,.0f} "
+        "more steps bring it nine tenths of the way"
+    )
+
+
+def _by_probe(audit: Audit, one: xr.Dataset, name: str) -> str:
+    return (
+        f"a few second-order steps on the training loss move {name} to "
+        f"{number(_target(audit, name, float(one['probe_moved'])))} and lower the loss by "
+        f"{percent(100 * float(one['probe_loss_fall']))}"
+    )
+
+
+def _target(audit: Audit, name: str, moved: float) -> float:
+    """Return where a displacement from the delivered value leads."""
+    parameter = audit.parameters[name]
+    start = audit.center.values[name] if parameter.delivered is None else parameter.delivered
+    return float(parameter.to_value(parameter.to_coordinate(start) + moved))
+
+
+def _contradiction(audit: Audit, alarm: float) -> Question:
+    again, matched = audit.group("/resimulation"), audit.group("/matched")
+    p = _p_values(audit).get("contradiction")
+    if again is None or matched is None or p is None or np.isnan(p):
+        return Question("contradiction", "not known", "the delivered value was not simulated")
+    deviance = float(again["deviance"].sel(value_of="delivered"))
+    differences = np.abs(matched["difference_percent"].sel(parameter=audit.names).values)
+    material = 0.0 if audit.tolerance is None else audit.tolerance.material
+    wrong = [n for n, off in zip(audit.names, differences, strict=True) if off > material]
+    outside = [name for name in wrong if not _inside(audit, matched, name)] or wrong
+    facts = (
+        "the deviance of the delivered value from the matched fit is "
+        f"{number(deviance, '.3g')} (p {_p(p)})"
+    )
+    if p < alarm and wrong:
+        return Question(
+            "contradiction",
+            "no",
+            facts,
+            Route.CONTRADICTED_BY_DATA,
+            deviance,
+            p_value=p,
+            parameters=tuple(outside),
+        )
+    if p < alarm:
+        largest = float(np.nanmax(differences))
+        facts += (
+            f", but it differs from the matched fit by {percent(largest)} only, which is within "
+            f"the tolerance of {percent(material)}"
+        )
+    return Question("contradiction", "yes", facts, None, deviance, p_value=p)
+
+
+def _inside(audit: Audit, matched: xr.Dataset, name: str) -> bool:
+    one = matched.sel(parameter=name)
+    delivered = audit.parameters[name].delivered
+    assert delivered is not None  # it was simulated
+    return bool(float(one["lower"]) <= delivered <= float(one["upper"]))
+
+
+def _p(value: float) -> str:
+    return "< 1e−300" if value == 0 else f"= {number(value, '.2g')}"

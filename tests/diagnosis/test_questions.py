@@ -1,0 +1,332 @@
+"""The order of questions: every answer, every route, their order, and the level of the tests."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+
+import twoaxis as ta
+from twoaxis import Route
+from twoaxis.diagnosis.field_check import field_group, groups_of
+from twoaxis.diagnosis.training_check import loss_fall, remaining_path
+from twoaxis.resolution.misfit import check_residuals
+
+T = np.linspace(0.0, 3.0, 60)
+NOISE = 0.02
+TRUE = 1.0
+
+
+def decay(k):
+    return np.exp(-k * T)
+
+
+def readings(seed=0, model=decay, k=TRUE):
+    return model(k) + NOISE * np.random.default_rng(seed).standard_normal(len(T))
+
+
+def field(delivered, preferred=None, **options):
+    """A frozen field whose residual prefers one value; training returned another."""
+    goal = delivered if preferred is None else preferred
+    k = ta.Parameter(delivered=delivered, bounds=(0.2, 5.0))
+    options = {"view": ta.views.Pointwise(), **options}
+    return ta.FrozenResidual(
+        lambda k: (k - goal) * decay(goal) + 1e-3 * np.cos(9 * T), {"k": k}, T, **options
+    )
+
+
+def audited(delivered=TRUE, data=None, tolerance=5.0, model=decay, **options):
+    data = readings() if data is None else data
+    k = {"k": ta.Parameter(delivered=delivered, bounds=(0.2, 5.0))}
+    resolution = ta.resolve(model, k, NOISE, replicas=20, bank=61, progress=False)
+    limits = {} if tolerance is None else {"tolerance": ta.Tolerance(*[tolerance] * 3)}
+    preferred = options.pop("preferred", None)
+    return ta.audit(
+        field(delivered, preferred), resolution=resolution, data=data, **limits, **options
+    )
+
+
+def answers(audit):
+    return {question.code: question.answer for question in audit.questions}
+
+
+GOOD = {"model": "yes", "field": "yes", "noise": "yes", "contradiction": "yes"}
+
+
+def test_all_is_well():
+    found = audited(fitted=decay(TRUE), history=path(0.0))
+    assert answers(found) == {**GOOD, "training": "yes"}
+    assert found.route is Route.CONSISTENT_WITH_DATA
+    assert found.severity == "good"
+    low, high = (float(found.group("/matched")[n].item()) for n in ("lower", "upper"))
+    assert low < TRUE < high
+
+
+def test_nothing_to_ask_is_not_green():
+    found = ta.audit(field(1.2), tolerance=ta.Tolerance(5, 5, 5))
+    assert set(answers(found).values()) == {"not known"}
+    assert found.route is Route.SELF_CONSISTENT
+    assert found.severity == "neutral"
+
+
+def test_a_refuted_value_is_contradicted_whatever_its_field_says():
+    found = audited(1.2)
+    assert answers(found)["contradiction"] == "no"
+    assert found.route is Route.CONTRADICTED_BY_DATA
+    assert found.severity == "bad"
+    again = found.group("/resimulation")
+    deviance = float(again["deviance"].sel(value_of="delivered"))
+    # By hand: chi2 at the delivered value minus the smallest one.
+    grid = np.linspace(0.9, 1.1, 20001)
+    chi2 = [np.sum(((readings() - decay(k)) / NOISE) ** 2) for k in (1.2, *grid)]
+    assert deviance == pytest.approx(chi2[0] - min(chi2[1:]), rel=1e-4)
+    (question,) = [q for q in found.questions if q.code == "contradiction"]
+    assert question.p_value == pytest.approx(stats.chi2.sf(deviance, 1), rel=1e-6)
+    assert question.parameters == ("k",)
+    assert "matched fit gives" in found.answer
+    assert found.actions[0].kind == "contradiction"
+
+
+def test_a_contradiction_that_does_not_matter_is_tolerated():
+    found = audited(1.2, tolerance=40.0)
+    assert answers(found)["contradiction"] == "yes"
+    assert found.route is Route.CONSISTENT_WITH_DATA
+
+
+def test_no_tolerance_is_needed_to_be_contradicted():
+    assert audited(1.2, tolerance=None).route is Route.CONTRADICTED_BY_DATA
+
+
+WRONG_MODELS = {
+    "another law": (lambda k: 1 / (1 + k * T), "size"),
+    "an offset": (lambda k: decay(k) + 0.1, "size"),
+}
+
+
+@pytest.mark.parametrize(("model", "check"), WRONG_MODELS.values(), ids=WRONG_MODELS)
+def test_a_wrong_forward_model_comes_before_everything(model, check):
+    data = readings(model=model)
+    found = audited(1.2, data, fitted=decay(3.0))
+    assert found.route is Route.MODEL_DOES_NOT_FIT
+    assert answers(found)["field"] == "no"
+    p = found.group("/checks").set_index(check="check")["p_value"].sel(check=check)
+    assert float(p) < 1e-4
+
+
+def test_one_bad_reading():
+    data = readings()
+    data[17] += 8 * NOISE
+    found = audited(data=data)
+    assert found.route is Route.MODEL_DOES_NOT_FIT
+    assert "number 17" in found.reason
+
+
+def test_a_field_that_misses_the_data():
+    fitted = decay(TRUE) + 0.2
+    found = audited(1.3, fitted=fitted, history=path(0.5))
+    assert found.route is Route.FIELD_DOES_NOT_FIT
+    z = (readings() - fitted) / NOISE
+    assert float(found.group("/field_fit")["rms"]) == pytest.approx(np.sqrt(np.mean(z**2)))
+    assert_allclose(found.group("/observations")["field_misfit"], z, atol=1e-12)
+
+
+def test_a_field_that_misses_one_region_only():
+    fitted = decay(TRUE)
+    fitted[-8:] += 5 * NOISE
+    found = audited(fitted=fitted)
+    group = found.group("/field_fit")
+    assert found.route is Route.FIELD_DOES_NOT_FIT
+    assert int(group["group_rms"].values.argmax()) == group.sizes["group"] - 1
+
+
+def test_a_field_that_follows_the_noise():
+    found = audited(fitted=readings() - 0.1 * (readings() - decay(TRUE)))
+    assert found.route is Route.FIELD_FITS_NOISE
+    assert answers(found)["field"] == "yes"
+    (question,) = [q for q in found.questions if q.code == "noise"]
+    assert question.measured == pytest.approx(
+        0.1 * np.std((readings() - decay(1)) / NOISE), rel=0.1
+    )
+
+
+def path(left, steps=2000):
+    """A recorded path that ends `left` before its goal, in the coordinate."""
+    step = np.arange(0, steps + 1, 20)
+    k = TRUE * np.exp(-left * np.exp(-(step - steps) / 1000))
+    return {"step": step, "k": k, "loss": np.full(len(step), 0.1)}
+
+
+def test_a_parameter_on_its_way():
+    found = audited(float(np.exp(-0.4)), history=path(0.4))
+    assert found.route is Route.TRAINING_NOT_FINISHED  # before the contradiction, which is there
+    assert answers(found)["contradiction"] == "no"
+    group = found.group("/training")
+    assert float(group["remaining"].item()) == pytest.approx(0.4, rel=0.05)
+    assert float(group["remaining_steps"].item()) == pytest.approx(1000 * np.log(10), rel=0.05)
+
+
+def test_without_a_path_the_loss_tells():
+    step = np.arange(200)
+    falling = {"step": step, "loss": np.exp(-step / 100)}
+    assert audited(history=falling).route is Route.TRAINING_NOT_FINISHED
+    flat = audited(history={"step": step, "loss": np.full(200, 0.3)})
+    assert answers(flat)["training"] == "not known"
+
+
+@dataclasses.dataclass
+class Quadratic:
+    """A training loss with one weight and one parameter, minimal at ``goal``."""
+
+    goal: float
+    now: float
+    names = ("k",)
+    positions = {"k": 1}  # noqa: RUF012
+
+    @property
+    def start(self):
+        return np.array([0.3, np.log(self.now)])
+
+    def value_and_gradient(self, vector):
+        off = vector - np.array([0.0, np.log(self.goal)])
+        return float(off @ off), 2 * off
+
+    def frozen(self, vector):
+        return field(float(np.exp(vector[1])))
+
+
+def test_a_probe_of_the_loss():
+    k = {"k": ta.Parameter(delivered=1.2, bounds=(0.2, 5.0))}
+    resolution = ta.resolve(decay, k, NOISE, replicas=5, bank=61, progress=False)
+    frozen = field(1.2, objective=Quadratic(1.0, 1.2))
+    found = ta.audit(frozen, resolution=resolution, data=readings())
+    assert found.route is Route.TRAINING_NOT_FINISHED
+    moved = float(found.group("/training")["probe_moved"].item())
+    assert moved == pytest.approx(-np.log(1.2), abs=1e-6)
+    assert ta.audit(frozen, probe=False).group("/training") is None
+    arrived = ta.audit(field(1.0, objective=Quadratic(1.0, 1.0)))
+    assert answers(arrived)["training"] == "yes"
+    with pytest.raises(ta.InputError, match="training loss"):
+        ta.audit(field(1.0), probe=True)
+
+
+def test_around_a_truth_the_map_speaks_and_the_questions_stand_beside_it():
+    k = {"k": ta.Parameter(truth=TRUE, delivered=1.2, bounds=(0.2, 5.0))}
+    resolution = ta.resolve(decay, k, NOISE, replicas=20, bank=61, progress=False)
+    frozen = dataclasses.replace(field(1.2), parameters=k)
+    found = ta.audit(
+        frozen, resolution=resolution, data=readings(), tolerance=ta.Tolerance(5, 5, 5)
+    )
+    assert answers(found)["contradiction"] == "no"
+    assert found.route is Route.STRENGTHEN_RESIDUAL_EVIDENCE
+    assert "question.contradiction" in [m.code for m in found.messages]
+    assert "20% above the truth" in found.answer
+    assert "the learned field is the cause" in found.answer
+
+
+def test_data_without_a_forward_model():
+    options = dict(data=readings(), tolerance=ta.Tolerance(5, 5, 5))
+    found = ta.audit(field(1.2), fitted=decay(1.0) + 0.2, noise=NOISE, **options)
+    assert found.route is Route.FIELD_DOES_NOT_FIT
+    without = ta.audit(field(1.2), fitted=decay(1.0), **options)
+    assert "data.no_noise" in [m.code for m in without.messages]
+
+
+@pytest.mark.parametrize("length", [0, 59, 61])
+def test_data_and_field_of_other_lengths(length):
+    with pytest.raises(ta.InputError, match="60 observations"):
+        audited(fitted=np.ones(length))
+
+
+def test_a_saved_audit_is_asked_again(tmp_path):
+    found = audited(1.2, fitted=decay(1.2), history=path(0.0))
+    found.save(tmp_path / "audit.nc")
+    back = ta.load(tmp_path / "audit.nc")
+    assert answers(back) == answers(found)
+    assert (back.answer, back.severity, back.about) == (found.answer, found.severity, found.about)
+
+
+@pytest.mark.long
+def test_the_level_holds_over_all_checks():
+    """False alarms of 400 well-specified datasets stay below the declared level."""
+    k = {"k": ta.Parameter(delivered=TRUE, bounds=(0.2, 5.0))}
+    resolution = ta.resolve(decay, k, NOISE, replicas=5, bank=61, progress=False)
+    alarms = 0
+    for seed in range(400):
+        data = readings(seed)
+        found = ta.audit(
+            field(TRUE),
+            resolution=resolution,
+            data=data,
+            fitted=decay(TRUE),
+            level=0.9,
+            candidates=5,
+            spectrum=False,
+        )
+        alarms += found.route in (
+            Route.MODEL_DOES_NOT_FIT,
+            Route.FIELD_DOES_NOT_FIT,
+            Route.CONTRADICTED_BY_DATA,
+            Route.FIELD_FITS_NOISE,
+        )
+    assert alarms <= 0.1 * 400
+    assert alarms > 0  # a test that never alarms has no level at all
+
+
+def test_grubbs_by_hand():
+    rng = np.random.default_rng(1)
+    z = rng.standard_normal(30)
+    z[4] = 6.0
+    (check,) = [
+        c
+        for c in check_residuals(3 * z, 1, np.arange(30.0)[:, None], noise_known=False)
+        if c.name == "outliers"
+    ]
+    s = np.sqrt(z @ z / 29)
+    largest = np.abs(z).max() / s
+    t = largest * np.sqrt(28 / (29 - largest**2))
+    assert check.statistic == pytest.approx(largest)
+    assert check.p_value == pytest.approx(30 * 2 * stats.t.sf(t, 28))
+
+
+def test_sensors_are_told_apart():
+    time, sensor = np.meshgrid(np.arange(20), np.arange(3), indexing="ij")
+    points = np.column_stack([time.ravel(), sensor.ravel()]).astype(float)
+    groups = groups_of(points, ["t", "sensor"])
+    assert groups.names == ["sensor = 0", "sensor = 1", "sensor = 2"]
+    misfit = np.where(points[:, 1] == 2, 3.0, 1.0)
+    found = field_group(misfit, groups)
+    assert_allclose(found["group_rms"], [1.0, 1.0, 3.0])
+    assert_allclose(found["group_p"], stats.chi2.sf([20, 20, 180], 20))
+
+
+@pytest.mark.parametrize("rate", [300.0, 1000.0, 2000.0])
+def test_the_rest_of_an_exponential_path(rate):
+    step = np.arange(0.0, 3001.0, 2)
+    found = remaining_path(step, 2 - np.exp(-step / rate))
+    assert found.remaining == pytest.approx(np.exp(-3000 / rate), rel=0.01)
+    assert not found.steady
+
+
+def test_nothing_is_extrapolated_beyond_one_more_training():
+    step = np.arange(0.0, 3001.0, 2)
+    found = remaining_path(step, 2 - np.exp(-step / 4000))
+    assert found.steady
+    speed = np.exp(-2700 / 4000) / 4000  # in the middle of the last window
+    assert found.remaining == pytest.approx(3000 * speed, rel=0.01)
+
+
+def test_paths_that_do_not_relax():
+    step = np.arange(0.0, 1001.0, 10)
+    noise = 0.01 * np.random.default_rng(0).standard_normal(len(step))
+    assert remaining_path(step, 1 + noise).remaining == 0
+    steady = remaining_path(step, step / 1000)
+    assert steady.steady
+    assert steady.remaining == pytest.approx(1.0)
+    assert np.isnan(remaining_path(step[:3], step[:3]).remaining)
+
+
+def test_the_fall_of_a_loss():
+    step = np.arange(0.0, 1001.0)
+    assert loss_fall(step, np.exp(-step / 500)) == pytest.approx(1 - np.exp(-200 / 500), rel=0.02)
+    assert loss_fall(step, np.full(1001, 3.0)) == 0
