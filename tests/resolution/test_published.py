@@ -160,7 +160,7 @@ def test_unstable_viscosities_are_excluded_counted_and_named(reference):
 def test_no_number_in_any_table_is_missing(reference):
     for found in reference.values():
         assert np.isfinite(found.summary().to_numpy()).all()
-        known = found.data.drop_vars(["scale", "delivered", "node"])  # these have none
+        known = found.data.drop_vars(["scale", "delivered", "function_node"])  # these have none
         for variable in known.variables.values():
             if variable.dtype.kind == "f":
                 assert np.isfinite(variable.values).all()
