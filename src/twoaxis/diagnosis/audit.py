@@ -205,8 +205,16 @@ def audit(
     minimum = None if training.bound_obstacle else training.scan.minimum
     delivers = minimum is not None and known.delivered is not None
     subject = Subject(
-        known, center, minimum, frozen.fitted if fitted is None else fitted, frozen.axis_names
+        known,
+        center,
+        minimum,
+        frozen.fitted if fitted is None else fitted,
+        frozen.axis_names,
+        frozen.observed,
+        certain=fitted is not None,
     )
+    if data is None and found is None:
+        data = frozen.data
     matching = match(found, chosen, data, noise, subject)
     probed = _probed(frozen, probe, recorded is None and followed is None)
     parts: dict[str, Result[xr.Dataset] | None] = {

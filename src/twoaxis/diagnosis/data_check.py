@@ -110,6 +110,11 @@ NO_NOISE = Message(
     "the noise of the data is not known, so it cannot be said how well the field fits them; add "
     "noise=..., or a resolution",
 )
+OTHER_FITTED = Message(
+    "data.other_fitted",
+    "the frozen residual predicts other observations than the data, so it is not said how well the "
+    "field fits them; add fitted=..., what the trained field predicts for each of the data",
+)
 SAVED_FIT = Message(
     "data.saved_fit",
     "the matched estimate is the one that the resolution was saved with; without its forward "
@@ -161,6 +166,11 @@ class Subject:
         What the field predicts for the observations.
     axes : sequence of str
         Names of the coordinates of the field.
+    observed : array, shape (n, k), optional
+        Where the observations lie, if the frozen residual knows.
+    certain : bool
+        Whether the user gave `fitted`. What a frozen residual carries is left aside where it
+        does not belong to the data.
     """
 
     parameters: Parameters
@@ -168,6 +178,8 @@ class Subject:
     preferred: Mapping[str, float] | None = None
     fitted: Any = None
     axes: Sequence[str] = ()
+    observed: FloatArray | None = None
+    certain: bool = True
 
     def axis_names(self, points: FloatArray, shape: tuple[int, ...]) -> list[str]:
         """Return names of the coordinates of observations (n, k) of data with a shape.
@@ -201,15 +213,7 @@ def resolution_for(
         )
     chosen = None if layout is None else str(layout)
     resolution.select(resolution.names[0], chosen)  # an unknown layout is refused here
-    if set(resolution.names) != set(parameters):
-        raise InputError(
-            f"a resolution of the parameters {', '.join(parameters)}",
-            f"one of {', '.join(resolution.names)}",
-            "resolve the same parameters that the residual takes",
-        )
-    names = parameters.names
-    data = resolution.data.sel(parameter=names, other_parameter=names)
-    return Resolution(data, resolution.live), chosen
+    return resolution.in_order_of(parameters), chosen
 
 
 def match(
@@ -255,9 +259,13 @@ def _without_model(
     if observed is None:
         return Matching(messages=(NO_RESOLUTION, NO_NOISE))
     shape = np.shape(data)
-    points = np.column_stack(np.unravel_index(np.arange(observed.values.size), shape or (1,)))
-    groups = _of_field(observed, points.astype(float), shape, {}, subject)
-    return Matching(groups, (NO_RESOLUTION,))
+    index = np.column_stack(np.unravel_index(np.arange(observed.values.size), shape or (1,)))
+    points = index.astype(float)
+    if subject.observed is not None and shape and len(subject.observed) == shape[0]:
+        # One row per observation, and a column for each field that was observed there.
+        points = np.column_stack([subject.observed[index[:, 0]], index[:, 1:]])
+    groups, messages = _of_field(observed, points, shape, {}, subject)
+    return Matching(groups, (NO_RESOLUTION, *messages))
 
 
 def _of_field(
@@ -266,18 +274,24 @@ def _of_field(
     shape: tuple[int, ...],
     predictions: Mapping[str, FloatArray],
     subject: Subject,
-) -> dict[str, xr.Dataset]:
+) -> tuple[dict[str, xr.Dataset], list[Message]]:
     """Return ``/observations``, and ``/field_fit`` where the field's predictions are known."""
     axes = subject.axis_names(points, shape)
+    alone = {"/observations": observations_group(observed, points, axes, predictions)}
     if subject.fitted is None:
-        return {"/observations": observations_group(observed, points, axes, predictions)}
-    fitted = fitted_values(subject.fitted, observed, shape)
+        return alone, []
+    try:
+        fitted = fitted_values(subject.fitted, observed, shape)
+    except InputError:
+        if subject.certain:
+            raise
+        return alone, [OTHER_FITTED]
     misfit = observed.layout.white(observed.values - fitted)
     both = {"field": fitted, **predictions}
     return {
         "/observations": observations_group(observed, points, axes, both),
         "/field_fit": field_group(misfit, groups_of(points, axes)),
-    }
+    }, []
 
 
 def _from_live(live: LiveModel, observed: Observed, level: float, subject: Subject) -> Matching:
@@ -351,14 +365,15 @@ def _from_live(live: LiveModel, observed: Observed, level: float, subject: Subje
         {},
     )
     points = live.setup.points[observed.layout.sites]
+    of_field, doubts = _of_field(observed, points, live.setup.model.shape, predictions, subject)
     groups = {
         "/matched": matched,
         "/checks": checks,
         "/resimulation": again,
         "/likelihood": _likelihood(live, observed, fit, matched, subject),
-        **_of_field(observed, points, live.setup.model.shape, predictions, subject),
+        **of_field,
     }
-    return Matching(groups, tuple(messages))
+    return Matching(groups, (*messages, *doubts))
 
 
 def _inside(
@@ -407,14 +422,18 @@ def _from_file(resolution: Resolution, layout: str | None, subject: Subject) -> 
     if data.sizes["layout"] > 1:
         return Matching(messages=(_several_layouts(resolution),))
     one = data.isel(layout=0)
-    estimate = one["data_estimate"].values
+    place = {name: j for j, name in enumerate(resolution.parameters)}
+
+    def audited(name: str, absent: Any) -> Any:
+        array = one[name].values
+        return np.array([array[place[n]] if n in place else absent for n in parameters])
+
+    estimate = audited("data_estimate", np.nan)
     values = {
         "parameter": parameters.names,
         "estimate": estimate,
-        **{
-            name: one[f"data_set_{name}"].values
-            for name in ("lower", "upper", "open_lower", "open_upper")
-        },
+        **{n: audited(f"data_set_{n}", np.nan) for n in ("lower", "upper")},
+        **{n: audited(f"data_set_{n}", True) for n in ("open_lower", "open_upper")},
         "level": float(data.attrs["level"]),
         "noise_scale": float(one["data_noise_scale"]),
         **_comparison(estimate, parameters, center),

@@ -559,11 +559,22 @@ class Audit(Result[xr.DataTree]):
     # ------------------------------------------------------------------ for readers
 
     def summary(self) -> pd.DataFrame:
-        """Return a table with one row per parameter: what was measured, and the route."""
+        """Return a table with one row per parameter: the answer first, then what was measured.
+
+        The first columns are the delivered value, the interval that the data allow (NaN without
+        data) and the route; ``summary().attrs["answer"]`` is the answer in a line.
+        """
         verdict, parameters = self.verdict, self.parameters
-        table: dict[str, Any] = {"center": [self.center.values[n] for n in self.names]}
+        matched = self.group("/matched")
+        table: dict[str, Any] = {}
         if parameters.delivered is not None:
             table["delivered"] = [parameters.delivered[n] for n in self.names]
+        if matched is not None:
+            matched = matched.sel(parameter=self.names)
+            table["matched"] = matched["estimate"].values
+            table |= {name: matched[name].values for name in ("lower", "upper")}
+        table["route"] = [route.value for route in self.routes.values()]
+        table["center"] = [self.center.values[n] for n in self.names]
         known = {
             "delivered_percent": self.around_truth and parameters.delivered is not None,
             "resolution_percent": self.resolution is not None,
@@ -574,15 +585,13 @@ class Audit(Result[xr.DataTree]):
         }
         table |= {name: verdict[name].values for name, there in known.items() if there}
         table["displacement"] = [self.score.displacement[n] for n in self.names]
-        matched = self.group("/matched")
         if matched is not None:
-            matched = matched.sel(parameter=self.names)
-            table["matched"] = matched["estimate"].values
             for name in ("difference_percent", "excess_percent"):
                 if matched[name].notnull().all():
                     table[name] = matched[name].values
-        table["route"] = [route.value for route in self.routes.values()]
-        return pd.DataFrame(table, index=pd.Index(self.names, name="parameter"))
+        found = pd.DataFrame(table, index=pd.Index(self.names, name="parameter"))
+        found.attrs["answer"] = self.answer
+        return found
 
     def directions(self) -> pd.DataFrame:
         """Return the eigen-directions of the strength, weakest first, each with its route.
