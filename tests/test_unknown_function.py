@@ -309,3 +309,47 @@ def test_the_fisher_band_is_that_of_linear_least_squares(vectorized):
     noise = np.random.default_rng(0).standard_normal((20, len(X))) * 0.1
     fits = VALUES + noise @ matrix @ np.linalg.inv(matrix.T @ matrix)
     assert_allclose(found.estimate.sel(layout="all").values.T, fits, rtol=1e-6)
+
+
+# ---------------------------------------------------------------- one entry for one function
+
+
+def test_a_function_has_one_entry_in_words():
+    rate = ta.Parameter(bounds=(0.1, 10.0), truth=1.0)
+    offset = ta.Parameter(bounds=(0.1, 10.0), truth=1.0, nuisance=True)
+    known = Parameters({"rate": rate, "k": unknown(), "offset": offset})
+    assert known.value_words(known.truth) == "rate = 1, k(x) = 0.5 to 3"
+    direction = [0.1, 0.0, 0.2, -0.9, 0.1, 0.0, 0.3]
+    assert known.direction_words(direction) == "+0.10 rate -0.90 k near x = 0.35"
+    assert known.main_function(direction).name == "k"
+    assert known.main_function([1.0, 0, 0, 0.5, 0, 0, 0]) is None
+
+
+def test_many_alike_messages_of_a_resolution_are_one():
+    # The data see the mean of the function alone, and bounds are so narrow that fits stop there.
+    found = ta.resolve(
+        lambda k: k.values.mean(-1)[:, None] * np.ones(3),
+        {"k": unknown(bounds=(0.4, 3.1))},
+        noise=1.0,
+        replicas=10,
+        vectorized=True,
+    )
+    codes = [message.code for message in found.messages]
+    assert codes.count("resolution.null_direction") == 1
+    assert codes.count("resolution.on_bound") == 1
+    assert len(found.directions()) == 5
+
+
+def test_a_scan_of_many_nodes_that_is_not_affine_stays_affordable():
+    calls = []
+    wanted = 1 + np.linspace(0, 1, 12)
+
+    def residual(k):
+        calls.append(1)
+        return k(X) ** 2 - np.interp(X, np.linspace(0, 1, 12), wanted) ** 2
+
+    k = ta.UnknownFunction(nodes=12, domain=(0, 1), bounds=(0.5, 4.0), truth=1.5)
+    found = ta.frozen_scan(residual, {"k": k}, ta.views.Pointwise(), points=X, starts=2)
+    assert not found.affine
+    assert_allclose(list(found.minimum.values()), wanted, rtol=1e-6)
+    assert len(calls) < 20_000  # three values of each node alone would take half a million

@@ -347,6 +347,52 @@ class Parameters(Mapping[str, Parameter]):
                 found[name] = value
         return found
 
+    def value_words(self, values: Mapping[str, float]) -> str:
+        """Return values by parameter name as ``nu = 0.01``, nuisance parameters left out.
+
+        An unknown function is named once, with the range of its node values: ``k(x) = 0.8 to 1.4``.
+        """
+        words = []
+        for name in self.argument_names:
+            group = self._functions.get(name)
+            members = (name,) if group is None else group.members
+            if self[members[0]].nuisance:
+                continue
+            own = [values[member] for member in members]
+            if group is None:
+                words.append(f"{name} = {own[0]:g}")
+            else:
+                words.append(f"{name}({group.argument}) = {min(own):.4g} to {max(own):.4g}")
+        return ", ".join(words)
+
+    def direction_words(self, direction: ArrayLike) -> str:
+        """Return a direction (d,) as ``+0.71 nu -0.71 kappa``, nuisance parameters left out.
+
+        An unknown function is named once, by its largest component: ``+0.94 k near x = 0.5``.
+        """
+        shares = self.named(direction)
+        words = []
+        for name in self.argument_names:
+            if name not in self._functions:
+                if not self[name].nuisance:
+                    words.append(f"{shares[name]:+.2f} {name}")
+                continue
+            group = self._functions[name]
+            own = [shares[member] for member in group.members]
+            k = int(np.argmax(np.abs(own)))
+            if not self[group.members[k]].nuisance:
+                place = f"{group.argument} = {group.nodes[k]:g}"
+                words.append(f"{own[k]:+.2f} {name} near {place}")
+        return " ".join(words)
+
+    def main_function(self, direction: ArrayLike) -> FunctionGroup | None:
+        """Return the function whose node values are most of a direction (d,), if there is one."""
+        squares = np.asarray(direction, dtype=float) ** 2
+        for group in self._functions.values():
+            if squares[group.columns].sum() > 0.5 * squares.sum():
+                return group
+        return None
+
     def check_reached(self, what: str, arguments: Mapping[str, Any]) -> None:
         """Refuse nodes that a function of the user, just called with `arguments`, did not use."""
         for name, group in self._functions.items():

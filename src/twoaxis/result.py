@@ -276,8 +276,8 @@ class CenteredResult(Result[xr.Dataset]):
     @property
     def center_words(self) -> str:
         """What the center is, with its values of interest."""
-        center, shown = self.center, self.parameters.of_interest
-        values = ", ".join(f"{name} = {center.values[name]:g}" for name in shown)
+        center = self.center
+        values = self.parameters.value_words(center.values)
         kind = {"truth": "truth", "delivered": "delivered candidate", "point": "point"}
         return f"{kind[center.kind]} {values}"
 

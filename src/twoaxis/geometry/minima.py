@@ -309,6 +309,8 @@ def _downhill(profile: FloatArray, start: int) -> int:
         here = lowest
 
 
+# Places over the box at which several parameters are evaluated, where a grid would take more.
+MOST_GRID = 3**8
 # Ends of the search closer than this, as a share of the box, are one minimum.
 APART = 1e-4
 # Minima whose profile values differ by less than this share are the same minimum.
@@ -326,8 +328,12 @@ class SeveralParameterScan:
         low, high = self.profile.frozen.coordinate_bounds
         dimension = len(self.profile.q)
         each = max(3, min(candidates, int(max(candidates**2, 9) ** (1 / dimension) + 1e-9)))
-        axes = [np.linspace(low[j], high[j], each) for j in range(dimension)]
-        grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, dimension)
+        shape: tuple[int, ...] = (each,) * dimension
+        if float(each) ** dimension <= max(candidates**2, MOST_GRID):
+            axes = [np.linspace(low[j], high[j], each) for j in range(dimension)]
+            grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, dimension)
+        else:  # so many parameters that even three values of each are too many
+            grid, shape = _filling(low, high, MOST_GRID), ()
         profile = self.profile(grid)
         slices = self.profile.slices(candidates)
         if np.ptp(profile) <= FLAT * np.abs(profile).max():
@@ -336,7 +342,9 @@ class SeveralParameterScan:
         if exact:
             ends = exact
         else:
-            bottoms = _grid_minima(profile.reshape((each,) * dimension), grid, starts)
+            bottoms = grid[np.argsort(profile, kind="stable")[:starts]]
+            if shape:
+                bottoms = _grid_minima(profile.reshape(shape), grid, starts)
             found = self.profile.least_squares(np.vstack([self.profile.q, bottoms]))
             ends = [self._polished(q) for q in found.q]
         values = np.array([float(self.profile(q[None])[0]) for q in ends])
@@ -437,6 +445,14 @@ class SeveralParameterScan:
                 dict(zip(self.profile.frozen.names, best.tolist(), strict=True))
             )
         ]
+
+
+def _filling(low: FloatArray, high: FloatArray, count: int) -> FloatArray:
+    """Return points that fill a box evenly, shape (count, d): a Halton sequence."""
+    from scipy.stats import qmc  # loads slowly
+
+    sequence = qmc.Halton(len(low), scramble=False).fast_forward(1)  # the first is a corner
+    return np.asarray(qmc.scale(sequence.random(count), low, high))
 
 
 def _apart(a: FloatArray, b: FloatArray) -> float:

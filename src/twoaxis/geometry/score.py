@@ -575,7 +575,7 @@ class Score(CenteredResult):
         return not self.doubts
 
     def _in_words(self, direction: FloatArray) -> str:
-        return direction_words(direction[~self.parameters.nuisance], self.parameters.of_interest)
+        return self.parameters.direction_words(direction)
 
     def _relative_curvature(self) -> tuple[float, float]:
         """Size of C relative to S, and the least curvature relative to it, where S is not null.

@@ -577,7 +577,14 @@ def _fit_messages(setup: Setup, fits: list[Fits], bank: int, entries: int) -> li
         messages.append(Message("resolution.several_minima", text, numbers={"count": elsewhere}))
     on_bound = np.sum([f.on_bound[1:].sum(axis=0) for f in fits], axis=0)
     total = sum(len(f.chi2) - 1 for f in fits)
-    for name, count in zip(setup.parameters, on_bound.tolist(), strict=True):
+    by_name = dict(zip(setup.parameters, on_bound.tolist(), strict=True))
+    counts = {name: (by_name[name], name) for name in setup.parameters.scalars}
+    for name, group in setup.parameters.functions.items():
+        worst = max(group.members, key=lambda member: by_name[member])
+        nodes = sum(by_name[member] > 0 for member in group.members)
+        where = f"{name} at {nodes} of {len(group.members)} nodes, most at {worst},"
+        counts[name] = (by_name[worst], where)
+    for count, name in counts.values():
         if count:
             text = (
                 f"{count} of {total} estimates of {name} are at the end of the usable range, which "
@@ -596,11 +603,25 @@ def _direction_messages(setup: Setup, facts: list[Information]) -> list[Message]
             fact.directions, fact.standard_error, setup.parameters.nuisance
         )
         poorly = leaves_bounds(directions * setup.units, errors, setup.q, setup.bounds)
-        for row in np.flatnonzero(poorly).tolist():
-            shares = setup.parameters.named(directions[row])
-            named = " ".join(f"{shares[n]:+.2f} {n}" for n in setup.parameters.of_interest)
+        told: set[tuple[str, bool]] = set()
+        for row in np.flatnonzero(poorly).tolist():  # the worst first
             error = 100 * float(errors[row])
-            direction = f"layout {layout}: the direction {named}"
+            direction = f"layout {layout}: the direction"
+            function = setup.parameters.main_function(directions[row])
+            if function is not None:
+                if (function.name, np.isinf(error)) in told:
+                    continue  # one message is enough; the result has all directions
+                told.add((function.name, np.isinf(error)))
+                alike = sum(
+                    setup.parameters.main_function(directions[k]) is function
+                    and np.isinf(errors[k]) == np.isinf(errors[row])
+                    for k in np.flatnonzero(poorly).tolist()
+                )
+                if alike > 1:
+                    direction = (
+                        f"layout {layout}: the first of {alike} directions of {function.name}"
+                    )
+            direction = f"{direction} {setup.parameters.direction_words(directions[row])}"
             if np.isinf(error):
                 text = f"{direction} is null: the observations do not depend on it"
                 messages.append(Message("resolution.null_direction", text, "warning"))

@@ -636,8 +636,7 @@ class Resolution(CenteredResult):
         return "\n".join([self._headline(), table, *fitted, *notes])
 
     def _headline(self) -> str:
-        values, names = self.center.values, self.parameters.of_interest
-        center = ", ".join(f"{name} = {values[name]:g}" for name in names)
+        center = self.parameters.value_words(self.center.values)
         quantity = {
             "truth": f"relative error around the truth {center}",
             "delivered": f"relative deviation from the delivered {center}, not from a truth",
