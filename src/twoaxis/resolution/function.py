@@ -23,8 +23,8 @@ says how an estimate averages the truth: row j is the averaging kernel of node j
 :math:`a_j(x) = \sum_i R_{ji} \varphi_i(x)`. The diagonal, 0 to 1, is the share of each node value
 that comes from the data; the trace is the number of node values that the data determine. The
 *length scale* at node j is the full width at half maximum of :math:`a_j`, extended to hold the
-node: no finer detail can be told there. It is never finer than the nodes, and infinite where the
-data determine less than 1% of the node value.
+node: no finer detail can be told there. A node that is determined perfectly has the width of its
+own hat. It is infinite where the data determine less than 1% of the node value.
 """
 
 from __future__ import annotations

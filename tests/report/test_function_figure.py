@@ -1,0 +1,132 @@
+"""Pictures of an unknown function: what is drawn is what was found."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.collections import PolyCollection
+from numpy.testing import assert_allclose
+
+import twoaxis as ta
+from twoaxis.report.figures.function import curves_of, describe
+
+X = np.linspace(0, 1, 41)
+NODES = np.linspace(0, 1, 5)
+TRUTH = 1 + NODES
+K = ta.UnknownFunction(
+    nodes=NODES, bounds=(0.1, 20.0), truth=TRUTH, delivered=1.1 * TRUTH, unit="m/s", label="$k$"
+)
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def resolution():
+    return ta.resolve(
+        lambda k: k(X), {"k": K}, noise=0.1, replicas=20, vectorized=True, progress=False
+    )
+
+
+@pytest.fixture(scope="module")
+def audit(resolution):
+    readings = np.interp(X, NODES, TRUTH) + 0.1 * np.random.default_rng(0).standard_normal(41)
+    return ta.audit(
+        lambda k: k(X) - 1.3 * np.interp(X, NODES, TRUTH),
+        {"k": K},
+        ta.views.Pointwise(),
+        points=X,
+        resolution=resolution,
+        data=readings,
+    )
+
+
+def lines(ax):
+    return {line.get_label(): line for line in ax.lines if not line.get_label().startswith("_")}
+
+
+def test_the_picture_of_an_audit_has_all_functions_and_the_interval_of_the_matched_one(audit):
+    ax = ta.plots.plot_function(audit, function="k")
+    drawn = lines(ax)
+    assert set(drawn) == {"truth", "delivered", "preferred", "matched"}
+    x = drawn["truth"].get_xdata()
+    assert_allclose(drawn["truth"].get_ydata(), 1 + x, rtol=1e-12)
+    assert_allclose(drawn["delivered"].get_ydata(), 1.1 * (1 + x), rtol=1e-12)
+    assert_allclose(drawn["preferred"].get_ydata(), 1.3 * (1 + x), rtol=1e-6)
+    matched = audit.group("/matched")
+    at_nodes = np.interp(NODES, x, drawn["matched"].get_ydata())
+    assert_allclose(at_nodes, matched["estimate"].values, rtol=1e-9)
+    shown = curves_of(audit)
+    low, high = (np.interp(NODES, shown.places, end) for end in shown.band)
+    assert_allclose(low, matched["lower"].values, rtol=1e-9)
+    assert_allclose(high, matched["upper"].values, rtol=1e-9)
+    assert len([c for c in ax.collections if isinstance(c, PolyCollection)]) >= 1
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("x", "$k$ (m/s)")
+    assert describe(audit, "k").startswith(
+        "k(x) from 0 to 1: truth, delivered, preferred, matched;"
+    )
+
+
+def test_a_resolution_draws_its_fisher_band_and_the_fits_to_replicas(resolution):
+    ax = resolution.function("k").plot()
+    found = resolution.function("k").data
+    assert_allclose(lines(ax)["fits to replicas"].get_ydata(), found["replica_lower"])
+    band = next(c for c in ax.collections if isinstance(c, PolyCollection))
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert_allclose([heights.min(), heights.max()], [found["lower"].min(), found["upper"].max()])
+
+
+def test_what_the_data_do_not_determine_is_hatched():
+    seen = X < 0.5
+
+    def forward(k):
+        return np.where(seen, k(X), 0.0)
+
+    ax = ta.plots.plot_function(
+        ta.resolve(forward, {"k": K}, noise=0.1, replicas=2, vectorized=True, progress=False)
+    )
+    (hatched,) = [patch for patch in ax.patches if patch.get_hatch()]
+    corners = hatched.get_extents().transformed(ax.transData.inverted())
+    assert 0.45 < corners.x0 < 0.55
+    assert_allclose(corners.x1, 1.0)
+
+
+def test_the_displacement_is_drawn_signed(audit):
+    drawn = lines(ta.plots.plot_function_displacement(audit))
+    assert_allclose(drawn["minimum of the frozen scan"].get_ydata(), np.log(1.3), rtol=1e-6)
+    assert_allclose(drawn["D, first order"].get_ydata(), 0.3, rtol=1e-5)
+    score = ta.plots.plot_function_displacement(audit.score)
+    assert set(lines(score)) == {"D, first order"}
+
+
+@pytest.mark.parametrize("part", ["audit", "resolution"])
+def test_directions_are_drawn_as_functions(audit, resolution, part):
+    result = audit if part == "audit" else resolution
+    ax = ta.plots.plot_function_directions(result, count=2)
+    found = (audit.score if part == "audit" else resolution).function().data
+    drawn = list(lines(ax).values())
+    assert len(drawn) == 2
+    for k in range(2):
+        assert_allclose(drawn[k].get_ydata(), found["direction_curve"].values[k])
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        ta.plots.plot_function,
+        ta.plots.plot_function_displacement,
+        ta.plots.plot_function_directions,
+    ],
+)
+def test_other_results_are_refused(draw):
+    with pytest.raises(ta.InputError):
+        draw("audit.nc")
+
+
+def test_a_page_and_a_notebook_view_of_a_function(resolution, tmp_path):
+    found = resolution.function()
+    page = found.to_html(tmp_path / "function.html").read_text()
+    assert "<svg" in page
+    assert "length_scale" in found._repr_html_()
