@@ -1,16 +1,28 @@
-"""Progress bars with the remaining time, on standard error."""
+"""Progress with the remaining time, on standard error: bars, or lines where bars cannot be drawn.
+
+On a terminal, and in a notebook that has ipywidgets, there are bars. Elsewhere (a batch job, a
+log file, a notebook without widgets) a line is written now and then, and only for work that takes
+longer than a few seconds.
+"""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import random
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Event
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+# Seconds of work before the first line, and between lines.
+FIRST_LINE = 5.0
+NEXT_LINE = 30.0
 
 
 class Advance(Protocol):
@@ -21,33 +33,122 @@ class Advance(Protocol):
         ...
 
 
-class Bars:
-    """Several bars at once, one below the other, advanced from any thread.
+class Display(Protocol):
+    """Where several tasks are shown."""
 
-    Parameters
-    ----------
-    progress : rich.progress.Progress
-    """
+    def add(self, description: str, total: int | None) -> Any:
+        """Show another task, and return what names it."""
+        ...
+
+    def update(self, task: Any, steps: int, note: str) -> None:
+        """Advance a task; may be called from any thread."""
+        ...
+
+    def remove(self, task: Any) -> None:
+        """Show a task no longer."""
+        ...
+
+
+class RichDisplay:
+    """Bars of rich, one below the other."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
+
+    def add(self, description: str, total: int | None) -> Any:
+        """Add a bar."""
+        return self._progress.add_task(description, total=total, note="")
+
+    def update(self, task: Any, steps: int, note: str) -> None:
+        """Advance a bar."""
+        self._progress.update(task, advance=steps, note=note)
+
+    def remove(self, task: Any) -> None:
+        """Draw the last state of a bar and remove it."""
+        self._progress.refresh()
+        self._progress.remove_task(task)
+
+
+class LineDisplay:
+    """A line on standard error for each task, now and then.
+
+    The first comes after `FIRST_LINE` seconds, and another whenever a task advances and the last
+    line is `NEXT_LINE` seconds old. A task that had a line gets one when it ends.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+
+    def add(self, description: str, total: int | None) -> Any:
+        """Start a task."""
+        now = time.monotonic()
+        return {"what": description, "total": total, "done": 0, "start": now, "last": None}
+
+    def update(self, task: Any, steps: int, note: str) -> None:
+        """Advance a task, and write a line where one is due."""
+        with self._lock:
+            task["done"] += steps
+            now = time.monotonic()
+            due = task["start"] + FIRST_LINE if task["last"] is None else task["last"] + NEXT_LINE
+            if now >= due:
+                task["last"] = now
+                self._write(_line(task, now, note))
+
+    def remove(self, task: Any) -> None:
+        """End a task."""
+        if task["last"] is not None:
+            elapsed = time.monotonic() - task["start"]
+            self._write(f"{task['what']}: finished after {_clock(elapsed)}")
+
+    def _write(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+
+def _line(task: dict[str, Any], now: float, note: str) -> str:
+    done, total, elapsed = task["done"], task["total"], now - task["start"]
+    parts = [f"{done}/{'?' if total is None else total}", f"{_clock(elapsed)} elapsed"]
+    if total is not None and done:
+        parts.append(f"about {_clock(elapsed * max(total - done, 0) / done)} left")
+    return f"{task['what']}: {', '.join(parts)}{f' ({note})' if note else ''}"
+
+
+def _clock(seconds: float) -> str:
+    """Return hours, minutes and seconds, as the bars show them."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02d}:{second:02d}"
+
+
+class Bars:
+    """Several tasks at once, advanced from any thread.
+
+    Parameters
+    ----------
+    display : Display, optional
+        Where they are shown; nowhere by default.
+    """
+
+    def __init__(self, display: Display | None = None) -> None:
+        self._display = display
         self._stopped = Event()
 
     @contextmanager
     def bar(self, description: str, total: int | None) -> Iterator[Advance]:
         """Add a bar for as long as the context lasts; see `progress_bar`."""
-        task = self._progress.add_task(description, total=total, note="")
+        display = self._display
+        task = None if display is None else display.add(description, total)
 
         def advance(steps: int, note: str = "") -> None:
             if self._stopped.is_set():
                 raise KeyboardInterrupt
-            self._progress.update(task, advance=steps, note=note)
+            if display is not None:
+                display.update(task, steps, note)
 
         try:
             yield advance
         finally:
-            self._progress.refresh()  # draw the last state before the bar is removed
-            self._progress.remove_task(task)
+            if display is not None:
+                display.remove(task)
 
     def stop(self) -> None:
         """Interrupt the work behind every bar the next time it advances.
@@ -60,8 +161,15 @@ class Bars:
 @contextmanager
 def progress_bars(show: bool = True) -> Iterator[Bars]:
     """Yield a group of bars; see `progress_bar` for `show`."""
+    if not show:
+        yield Bars()
+        return
     rich = _rich_progress()
     console = rich.Console(stderr=True)
+    widgets = console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
+    if not (console.is_terminal or widgets):
+        yield Bars(LineDisplay())
+        return
     columns = (
         rich.TextColumn("{task.description}"),
         rich.BarColumn(),
@@ -70,9 +178,8 @@ def progress_bars(show: bool = True) -> Iterator[Bars]:
         rich.TimeRemainingColumn(),
         rich.TextColumn("{task.fields[note]}"),
     )
-    quiet = not (show and console.is_terminal)
-    with rich.Progress(*columns, console=console, transient=True, disable=quiet) as progress:
-        yield Bars(progress)
+    with rich.Progress(*columns, console=console, transient=True) as progress:
+        yield Bars(RichDisplay(progress))
 
 
 def _rich_progress() -> Any:
@@ -100,8 +207,8 @@ def progress_bar(
     total : int, optional
         Number of steps; None if it is not known in advance.
     show : bool or Bars
-        False draws nothing; neither does a standard error that is not a terminal. `Bars` adds
-        this bar to others.
+        False shows nothing. True draws a bar where that is possible, and else writes lines for
+        work that takes longer than a few seconds. `Bars` adds this bar to others.
     """
     if isinstance(show, Bars):
         with show.bar(description, total) as advance:

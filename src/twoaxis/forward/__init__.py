@@ -8,7 +8,7 @@ from twoaxis.errors import InputError
 from twoaxis.forward.bank import Bank
 from twoaxis.forward.elliptic import SparseSolver
 from twoaxis.forward.explicit import ExplicitSolver
-from twoaxis.forward.model import ForwardModel
+from twoaxis.forward.model import ForwardModel, MapEngine
 from twoaxis.problems import EvolutionProblem, Problem, get_problem
 
 Fidelity = Literal["fine", "coarse"]
@@ -19,6 +19,7 @@ __all__ = [
     "ExplicitSolver",
     "Fidelity",
     "ForwardModel",
+    "MapEngine",
     "Solver",
     "SparseSolver",
     "get_solver",

@@ -9,8 +9,9 @@ with a reason, so that the caller can exclude it by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,59 @@ class Predictions(NamedTuple):
     reasons: list[str]
 
 
+class MapEngine(Protocol):
+    """Where a forward model runs: a `concurrent.futures.Executor`, a pool, or the like."""
+
+    def map(self, function: Callable[[Any], Any], items: Any, /) -> Iterable[Any]:
+        """Return ``function(item)`` for every item, in their order."""
+        ...
+
+
+class Failed(NamedTuple):
+    """What comes back from a model run that failed."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """One call of a forward model, in this process or in a worker of an engine.
+
+    Attributes
+    ----------
+    forward : callable
+    parameters : Parameters
+    vectorized : bool
+    name : str
+        In messages.
+    """
+
+    forward: Callable[..., Any]
+    parameters: Parameters
+    vectorized: bool
+    name: str
+
+    def arguments(self, physical: Mapping[str, FloatArray]) -> dict[str, Any]:
+        """Return what the model is called with, for batches of physical values."""
+        if self.vectorized:
+            return self.parameters.arguments(physical)
+        return self.parameters.arguments({name: float(v[0]) for name, v in physical.items()})
+
+    def __call__(self, physical: Mapping[str, FloatArray]) -> Any:
+        """Return the output with a leading axis, or `Failed`."""
+        try:
+            return self.strictly(self.arguments(physical))
+        except Exception as error:  # a simulator may raise anything
+            return Failed(f"{self.name} raised {type(error).__name__}: {error}")
+
+    def strictly(self, arguments: Mapping[str, Any]) -> Any:
+        """Return the output with a leading axis, and raise what the model raises."""
+        # Non-finite numbers are detected afterwards; NumPy need not warn of them here.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            output = self.forward(**arguments)
+        return output if self.vectorized else [output]
+
+
 class ForwardModel:
     """A checked, batched forward model.
 
@@ -58,6 +112,8 @@ class ForwardModel:
         predictions with a leading axis of length B.
     name : str
         Its name in messages.
+    engine : MapEngine, optional
+        Where it runs; by default in this process.
 
     Attributes
     ----------
@@ -73,13 +129,21 @@ class ForwardModel:
         *,
         vectorized: bool = False,
         name: str = "forward",
+        engine: MapEngine | None = None,
     ) -> None:
         self.parameters = Parameters(parameters)
         self.vectorized = vectorized
         self.name = name
         self.runs = 0
-        self._forward = forward
-        check_callable(self.name, self._forward, self.parameters.argument_names)
+        if engine is not None and not callable(getattr(engine, "map", None)):
+            raise InputError(
+                "an engine with a map method",
+                repr(engine),
+                "pass engine=concurrent.futures.ProcessPoolExecutor()",
+            )
+        self._engine = engine
+        self._run = Run(forward, self.parameters, vectorized, name)
+        check_callable(name, forward, self.parameters.argument_names)
         self.shape, self.center_values = self._first_call(center)
         self.entries: IndexArray = np.arange(self.size)
 
@@ -126,18 +190,20 @@ class ForwardModel:
         batch = 1
         if self.vectorized:
             batch = int(np.clip(BATCH_BYTES // (8 * max(self.size, 1)), 1, MAX_BATCH))
-        for start in range(0, count, batch):
-            rows = slice(start, min(start + batch, count))
-            result = self._evaluate({name: v[rows] for name, v in physical.items()})
+        batches = [slice(start, min(start + batch, count)) for start in range(0, count, batch)]
+        calls = [{name: v[rows] for name, v in physical.items()} for rows in batches]
+        for rows, call, output in zip(batches, calls, self._outputs(calls), strict=True):
+            result = self._read(output, call)
             if not isinstance(result, str):
                 values[rows] = result
             else:  # find the members of the batch that fail
                 for row in range(rows.start, rows.stop):
-                    alone = self._evaluate({name: v[row : row + 1] for name, v in physical.items()})
-                    if isinstance(alone, str):
-                        reasons[row] = alone
+                    alone = {name: v[row : row + 1] for name, v in physical.items()}
+                    one = result if batch == 1 else self._read(self._run(alone), alone)
+                    if isinstance(one, str):
+                        reasons[row] = one
                     else:
-                        values[row] = alone
+                        values[row] = one
             if advance is not None:
                 advance(rows.stop - rows.start)
         for row in np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist():
@@ -145,25 +211,25 @@ class ForwardModel:
             reasons[row] = reasons[row] or f"{self.name} returned values that are not finite"
         return Predictions(values, reasons)
 
-    def _evaluate(self, physical: dict[str, FloatArray]) -> FloatArray | str:
-        """Return predictions at the observed entries, or the reason why there are none."""
+    def _outputs(self, calls: list[dict[str, FloatArray]]) -> Iterator[Any]:
+        """Run the model for each call, in this process or on the engine."""
+        if self._engine is None or len(calls) < 2:
+            yield from map(self._run, calls)
+            return
         try:
-            # Non-finite numbers are detected afterwards; NumPy need not warn of them here.
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                output = self._call(physical)
-        except Exception as error:  # a simulator may raise anything
-            return f"{self.name} raised {type(error).__name__}: {error}"
-        return self._flat(output, physical)[:, self.entries]
+            yield from self._engine.map(self._run, calls)
+        except Exception as error:
+            raise InputError(
+                f"an engine that can run {self.name}",
+                f"{type(error).__name__}: {error}",
+                "for processes, define it at the top level of a module, so that it can be pickled",
+            ) from error
 
-    def _call(self, physical: Mapping[str, Any], check: bool = False) -> Any:
-        known = self.parameters
-        if not self.vectorized:
-            physical = {name: float(v[0]) for name, v in physical.items()}
-        arguments = known.arguments(physical)
-        output = self._forward(**arguments)
-        if check:
-            known.check_reached(self.name, arguments)
-        return output if self.vectorized else [output]
+    def _read(self, output: Any, physical: dict[str, FloatArray]) -> FloatArray | str:
+        """Return predictions at the observed entries, or the reason why there are none."""
+        if isinstance(output, Failed):
+            return output.reason
+        return self._flat(output, physical)[:, self.entries]
 
     def _flat(self, output: Any, physical: Mapping[str, FloatArray]) -> FloatArray:
         """Return output as floats of shape (batch, size), after checking its kind and shape."""
@@ -185,8 +251,9 @@ class ForwardModel:
         physical = {name: np.array([center[name]]) for name in self.parameters}
         self.runs += 1
         try:
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                output = self._call(physical, check=True)
+            arguments = self._run.arguments(physical)
+            output = self._run.strictly(arguments)
+            self.parameters.check_reached(self.name, arguments)
         except InputError:
             raise
         except Exception as error:

@@ -118,7 +118,7 @@ class BankEstimator:
     ) -> Fits:
         """Return the fits as they are: `fit` has found the sets already."""
         if advance is not None:
-            advance(len(rows))
+            advance(2 * len(rows))  # both ends of each set
         return fits
 
     def refit(

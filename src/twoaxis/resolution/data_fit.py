@@ -16,12 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.arrays import real_array
 from twoaxis.errors import InputError
-from twoaxis.resolution.layouts import ALL_LAYOUTS, Noise, WhitenedLayout, checked_data
+from twoaxis.progress import Advance, progress_bar
+from twoaxis.resolution.layouts import ALL_LAYOUTS, Missing, Noise, WhitenedLayout, checked_data
 from twoaxis.resolution.matched_fit import Estimator, Fits, gauss_newton_step, profile_start
 from twoaxis.resolution.misfit import Check, check_residuals
 from twoaxis.resolution.setup import Setup
+from twoaxis.result import Message
 
 FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
 
 # Residuals below this share of the data, squared, are rounding: there is no noise to estimate.
 NO_NOISE = 1e-20
@@ -74,12 +77,21 @@ def estimate_noise(
     return float(np.sqrt(total / freedom))
 
 
+def fit_steps(setup: Setup) -> int:
+    """Return by how much `fit_data` advances a progress bar: the fit, and the ends of the sets."""
+    return 1 + 2 * len(setup.parameters)
+
+
 def fit_data(
-    setup: Setup, estimator: Estimator, layout: WhitenedLayout, values: FloatArray
+    setup: Setup,
+    estimator: Estimator,
+    layout: WhitenedLayout,
+    values: FloatArray,
+    advance: Advance | None = None,
 ) -> DataFit:
     """Fit the observed values of one layout and check the residuals."""
     rows = layout.row(values)[None]
-    fits = estimator.sets(layout, rows, estimator.fit(layout, rows))
+    fits = estimator.sets(layout, rows, estimator.fit(layout, rows, advance), advance)
     dimension = fits.estimate.shape[1]
     residuals = rows[0] - estimator.predict(layout, fits.estimate[0])
     checks = check_residuals(
@@ -98,11 +110,18 @@ class Observed:
     Attributes
     ----------
     layout : WhitenedLayout
+        Without the sites whose observation is missing.
     values : array, shape (n,)
+    kept : array of int, shape (n,)
+        Positions of these values in the layout as it was declared.
+    messages : list of Message
+        How many observations are missing, where any is.
     """
 
     layout: WhitenedLayout
     values: FloatArray
+    kept: IndexArray
+    messages: list[Message]
 
 
 class Misfit(NamedTuple):
@@ -144,7 +163,12 @@ class LiveModel:
         """Observations by layout, where the resolution was made with some."""
         return self.setup.data
 
-    def observed(self, data: ArrayLike | Mapping[Any, ArrayLike], layout: str | None) -> Observed:
+    def observed(
+        self,
+        data: ArrayLike | Mapping[Any, ArrayLike],
+        layout: str | None,
+        missing: Missing = "raise",
+    ) -> Observed:
         """Return the observations of one layout, or of all together.
 
         Parameters
@@ -154,8 +178,12 @@ class LiveModel:
         layout : str, optional
             May be left out where there is one, or where the data have the shape that forward
             returns: then every site counts that some layout observes.
+        missing : {"raise", "drop"}
+            What to do with NaN: refuse the data, or leave those sites out.
         """
-        layouts = self.setup.layouts
+        # The data of the resolution itself are without what is missing.
+        own = data is self.setup.data
+        layouts = self.setup.layouts if own else self.setup.declared
         shape = self.setup.model.shape
         if layout is None and len(layouts) > 1:
             if isinstance(data, Mapping) or real_array("data", data).shape != shape:
@@ -175,12 +203,17 @@ class LiveModel:
         if isinstance(data, Mapping):
             chosen = {str(key): values for key, values in data.items() if str(key) == name}
         sites = {name: layouts[name]}
-        (whitened,) = self.setup.whitened(self.noise, sites)
-        return Observed(whitened, checked_data(chosen, sites, shape)[name])
+        readings = checked_data(chosen, sites, shape, missing)
+        (whitened,) = self.setup.whitened(self.noise, readings.layouts)
+        declared = self.setup.declared[name] if own else layouts[name]
+        kept = np.flatnonzero(np.isin(declared, whitened.sites))
+        told = self.setup.readings if own and self.setup.readings is not None else readings
+        return Observed(whitened, readings.values[name], kept, told.messages(name))
 
-    def fit(self, observed: Observed) -> DataFit:
+    def fit(self, observed: Observed, *, progress: bool = True) -> DataFit:
         """Fit the observations and check the residuals of the fit."""
-        return fit_data(self.setup, self.estimator, observed.layout, observed.values)
+        with progress_bar("fitting the data", fit_steps(self.setup), progress) as advance:
+            return fit_data(self.setup, self.estimator, observed.layout, observed.values, advance)
 
     def misfit(self, observed: Observed, values: Mapping[str, float]) -> Misfit:
         """Put physical values back into the fitting model and compare it with the observations.

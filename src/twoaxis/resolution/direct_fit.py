@@ -100,6 +100,8 @@ class DirectEstimator:
         around the estimate. It is widened to other parts of the set where a start of the fit
         ended in another minimum within the limit, or where a starting point itself lies within
         it; a part that neither has seen is not found.
+
+        The progress bar advances by one for each end.
         """
         count, dimension = fits.estimate.shape
         low, high = self.bounds
@@ -111,10 +113,10 @@ class DirectEstimator:
                     ends[row, 0, side], is_open[row, 0, side] = self._scanned_end(
                         layout, rows[row], fits.estimate[row, 0], fits.chi2[row], bound
                     )
+                    if advance is not None:
+                        advance(1)
             else:
-                ends[row], is_open[row] = self._followed_ends(layout, rows[row], fits, row)
-            if advance is not None:
-                advance(1)
+                ends[row], is_open[row] = self._followed_ends(layout, rows[row], fits, row, advance)
         return replace(
             fits,
             lower=ends[..., 0],
@@ -250,7 +252,12 @@ class DirectEstimator:
         return float(crossing), False
 
     def _followed_ends(
-        self, layout: WhitenedLayout, row: FloatArray, fits: Fits, number: int
+        self,
+        layout: WhitenedLayout,
+        row: FloatArray,
+        fits: Fits,
+        number: int,
+        advance: Advance | None,
     ) -> tuple[FloatArray, BoolArray]:
         """Ends of the profile sets of one row, (d, 2), and whether they reach a bound."""
         estimate, lowest = fits.estimate[number], float(fits.chi2[number])
@@ -259,7 +266,7 @@ class DirectEstimator:
         side = 2 * side - 1
         origin = np.tile(estimate, (len(side), 1))
         ends, is_open = self._follow(
-            layout, row, origin, np.full(len(side), lowest), column, side, target
+            layout, row, origin, np.full(len(side), lowest), column, side, target, advance
         )
         # Other points that are known to lie within the limit may lead farther out.
         known, chi2 = self._known_points(layout, row, fits, number)
@@ -294,6 +301,7 @@ class DirectEstimator:
         column: IndexArray,
         side: IndexArray,
         target: float,
+        advance: Advance | None = None,
     ) -> tuple[FloatArray, BoolArray]:
         """Follow profiles outward from points inside a set until chi2 reaches `target`.
 
@@ -339,7 +347,10 @@ class DirectEstimator:
             close = np.abs(root - height[k]) < END_ATOL
             end[k[close]] = value[close]
             narrow = outer[k] - inner[k] <= END_ATOL * np.minimum(error[k], reach[k])
-            running[k[at_bound | close | narrow]] = False
+            finished = at_bound | close | narrow
+            running[k[finished]] = False
+            if advance is not None:
+                advance(int(finished.sum()))
             t[k] = _next_distance(
                 inner[k], inner_root[k], outer[k], outer_root[k], height[k], t[k], reach[k]
             )
@@ -503,6 +514,11 @@ def _next_distance(
     return np.where(found, inner + share * width, ahead)
 
 
+def seed_count(dimension: int, starts: int) -> int:
+    """Return the number of points that fill the bounds of this many parameters."""
+    return max(SEEDS * dimension, starts)
+
+
 def build_direct(
     model: ForwardModel,
     center: FloatArray,
@@ -516,7 +532,7 @@ def build_direct(
 
     dimension = len(center)
     low, high = model.parameters.coordinate_bounds
-    number = max(SEEDS * dimension, starts)
+    number = seed_count(dimension, starts)
     fill = qmc.Halton(dimension, scramble=False).fast_forward(1)  # the first point is a corner
     seeds = qmc.scale(fill.random(number), low, high)
     values, reasons = model(seeds, advance)

@@ -372,7 +372,9 @@ def fit_on_interpolant(
     reason = ""
     for width in WIDTHS:
         box = Box.around(noiseless.estimate[0], fact, direct.units, width, direct.bounds)
-        builder = Builder(direct.model, layout, box, direct.center, budget)
+        builder = Builder(
+            direct.model, layout, box, direct.center, budget, _noting(advance, layout)
+        )
         found = _checked_fits(direct, layout, fact, noisy, validate, builder)
         if found is None:
             reason = reason or builder.reason
@@ -396,6 +398,20 @@ def fit_on_interpolant(
     if again.size:
         fits = _replaced(fits, again, direct.fit(layout, noisy[again], advance))
     return replace(best, fits=_joined(noiseless, fits), directly=len(again) + 1)
+
+
+def _noting(advance: Advance | None, layout: WhitenedLayout) -> Advance | None:
+    """Return an advance by model runs that shows their number next to a bar of replicas."""
+    if advance is None:
+        return None
+    runs = 0
+
+    def noted(steps: int, note: str = "") -> None:  # noqa: ARG001
+        nonlocal runs
+        runs += steps
+        advance(0, f"interpolant of layout {layout.name}: {runs} model runs")
+
+    return noted
 
 
 def _checked_fits(

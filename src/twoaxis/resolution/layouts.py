@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,9 +18,11 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from twoaxis.arrays import real_array
 from twoaxis.errors import InputError, refuse_masked
+from twoaxis.result import Message
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
+Missing = Literal["raise", "drop"]
 
 # Name of the row over all layouts in a summary; no layout may have it.
 ALL_LAYOUTS = "all layouts"
@@ -238,12 +240,57 @@ def output_points(points: ArrayLike | None, shape: tuple[int, ...]) -> FloatArra
     return array
 
 
+@dataclass(frozen=True)
+class Readings:
+    """Checked observations by layout.
+
+    Attributes
+    ----------
+    values : dict of str to array
+    layouts : dict of str to array of int
+        The sites of these values: those of the layout without the ones that are missing.
+    dropped : dict of str to int
+        How many are missing, where any is.
+    """
+
+    values: dict[str, FloatArray]
+    layouts: dict[str, IndexArray]
+    dropped: dict[str, int]
+
+    def messages(self, layout: str | None = None) -> list[Message]:
+        """Say how many observations were left out, on one layout or on all."""
+        found = []
+        for name, count in self.dropped.items():
+            if layout not in (None, name):
+                continue
+            total = count + len(self.layouts[name])
+            text = f"layout {name}: {count} of {total} observations are missing (NaN) and left out"
+            numbers = {"count": float(count), "total": float(total)}
+            found.append(Message("data.dropped", text, numbers=numbers))
+        return found
+
+
 def checked_data(
     data: ArrayLike | Mapping[Any, ArrayLike],
     layouts: Mapping[str, IndexArray],
     shape: tuple[int, ...],
-) -> dict[str, FloatArray]:
-    """Return observed values by layout."""
+    missing: Missing = "raise",
+) -> Readings:
+    """Return observed values by layout.
+
+    Parameters
+    ----------
+    data : array or mapping of str to array
+        In the shape that forward returns, or as long as each layout.
+    layouts : mapping of str to array of int
+    shape : tuple of int
+        Of what forward returns.
+    missing : {"raise", "drop"}
+        What to do with NaN: refuse the data, or leave those sites out of the layout. An infinite
+        value is always refused.
+    """
+    if missing not in get_args(Missing):
+        raise InputError('missing "raise" or "drop"', f"missing={missing!r}", "choose one of them")
     if isinstance(data, Mapping):
         named = {str(name): real_array("data", values) for name, values in data.items()}
         if set(named) != set(layouts):
@@ -265,6 +312,7 @@ def checked_data(
                 f"the shape {array.shape}",
                 "pass a mapping from layout names to the values observed there",
             )
+    kept, dropped = dict(layouts), {}
     for name, values in named.items():
         if values.shape != layouts[name].shape:
             raise InputError(
@@ -272,11 +320,19 @@ def checked_data(
                 f"the shape {values.shape}",
                 "list the values in the order of the indices of the layout",
             )
-        bad = ~np.isfinite(values)
-        if bad.any():
+        absent = np.isnan(values) & (missing == "drop")
+        bad = ~np.isfinite(values) & ~absent
+        if bad.any() or absent.all():
             raise InputError(
                 f"finite observations for layout {name!r}",
-                f"{bad.sum()} not finite, the first at position {np.flatnonzero(bad)[0]}",
-                "leave missing sites out of the layout",
+                f"{bad.sum()} not finite, the first at position {np.flatnonzero(bad)[0]}"
+                if bad.any()
+                else "none: all are missing",
+                'pass missing="drop" to leave NaN out'
+                if np.isnan(values).any() and missing == "raise"
+                else "leave such sites out of the layout",
             )
-    return named
+        if absent.any():
+            named[name], kept[name] = values[~absent], layouts[name][~absent]
+            dropped[name] = int(absent.sum())
+    return Readings(named, kept, dropped)

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.arrays import is_integer
 from twoaxis.errors import AccuracyWarning, InputError, MisfitWarning
+from twoaxis.forward import MapEngine
 from twoaxis.forward.bank import build_bank
 from twoaxis.observations import RECOVERABILITY_SEED, noise_seed, standard_noise
 from twoaxis.parameters import Unknowns
@@ -31,8 +32,8 @@ from twoaxis.resolution.bank_fit import (
     entries_needed,
     refuse_useless,
 )
-from twoaxis.resolution.data_fit import DataFit, LiveModel, estimate_noise, fit_data
-from twoaxis.resolution.direct_fit import DirectEstimator, build_direct
+from twoaxis.resolution.data_fit import DataFit, LiveModel, estimate_noise, fit_data, fit_steps
+from twoaxis.resolution.direct_fit import DirectEstimator, build_direct, seed_count
 from twoaxis.resolution.fisher import (
     DERIVATIVE_ACCURACY,
     Information,
@@ -46,7 +47,7 @@ from twoaxis.resolution.interpolant_fit import (
     InterpolantFits,
     fit_on_interpolant,
 )
-from twoaxis.resolution.layouts import Noise, WhitenedLayout
+from twoaxis.resolution.layouts import Missing, Noise, WhitenedLayout
 from twoaxis.resolution.matched_fit import Estimator, Fits, gauss_newton_step
 from twoaxis.resolution.misfit import ALARM
 from twoaxis.resolution.result import Resolution
@@ -79,6 +80,8 @@ def resolve(
     starts: int = 3,
     level: float = 0.95,
     validate: int = 3,
+    missing: Missing = "raise",
+    engine: MapEngine | None = None,
     progress: bool = True,
 ) -> Resolution:
     """Measure how well observations resolve the parameters of a forward model.
@@ -142,8 +145,17 @@ def resolve(
         Number of estimates from the bank, or from the interpolant of each layout, that are
         checked against direct optimization. 0 turns the check and the refinement that follows
         from it off: the accuracy of the estimates is then not known.
+    missing : {"raise", "drop"}
+        What to do with NaN in `data`: refuse them, or leave those sites out of their layout. How
+        many were left out is in a message, ``data.dropped``.
+    engine : object with a ``map`` method, optional
+        Where the model runs: ``engine.map(function, items)`` yields ``function(item)`` in order.
+        A `concurrent.futures.ProcessPoolExecutor`, a thread pool or a `multiprocessing.Pool` are
+        engines. Processes need forward models that can be pickled: functions at the top level of
+        a module. By default the model runs in this process. The result does not depend on it.
     progress : bool
-        Whether to show a progress bar on a terminal.
+        Whether to show progress: bars on a terminal and in notebooks, elsewhere a line on
+        standard error now and then, if it takes longer than a few seconds.
 
     Returns
     -------
@@ -181,7 +193,7 @@ def resolve(
         stream: Any = noise_seed(problem, chosen)  # type: ignore[arg-type]
     else:
         stream = 0 if seed is None else seed
-    setup = prepare(**arguments, at=at, data=data, level=level)
+    setup = prepare(**arguments, at=at, data=data, level=level, missing=missing, engine=engine)
     draws = _draws(stream, replicas, max(len(sites) for sites in setup.layouts.values()))
     derivative = sensitivities(setup.model, setup.q, setup.units)
 
@@ -216,7 +228,13 @@ def resolve(
     newton = _gauss_newton(setup, estimator, whitened, draws)
     data_fits = None
     if setup.data is not None:
-        data_fits = [fit_data(setup, estimator, each, setup.data[each.name]) for each in whitened]
+        with progress_bar(
+            "fitting the data", fit_steps(setup) * len(whitened), progress
+        ) as advance:
+            data_fits = [
+                fit_data(setup, estimator, each, setup.data[each.name], advance)
+                for each in whitened
+            ]
     messages = [
         *_accuracy_messages(setup, facts, check, entries),
         *_failure_messages(estimator),
@@ -224,6 +242,7 @@ def resolve(
         *_fit_messages(setup, fits, bank, entries),
         *_direction_messages(setup, facts),
         *_misfit_messages(data_fits or []),
+        *([] if setup.readings is None else setup.readings.messages()),
     ]
     for message in messages:
         if message.code in WARNINGS:
@@ -298,7 +317,8 @@ def _chosen_method(setup: Setup, method: Method, replicas: int) -> Method:
 
 def _estimator(setup: Setup, method: Method, bank: int, starts: int, progress: bool) -> Estimator:
     if method != "bank":
-        with progress_bar("solving starting points", None, progress) as advance:
+        total = seed_count(len(setup.parameters), starts)
+        with progress_bar("solving starting points", total, progress) as advance:
             return build_direct(setup.fit_model, setup.q, setup.units, setup.level, starts, advance)
     with progress_bar("solving the bank", bank, progress) as advance:
         built = build_bank(setup.fit_model, setup.q[0], bank, advance)

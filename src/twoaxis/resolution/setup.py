@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.errors import InputError
-from twoaxis.forward import ForwardModel, get_solver
+from twoaxis.forward import ForwardModel, MapEngine, get_solver
 from twoaxis.observations import layout as layout_sites
 from twoaxis.observations import noise_scale
 from twoaxis.parameters import Center, Parameters, Unknowns
 from twoaxis.problems import Problem
 from twoaxis.resolution.layouts import (
+    Missing,
     Noise,
+    Readings,
     WhitenedLayout,
     checked_data,
     checked_layouts,
@@ -45,10 +47,12 @@ class Setup:
     model, fit_model : ForwardModel
         The model of the data and the one of the fit; mostly the same object.
     layouts : dict of str to array of int
-        Flat indices into the output of the model.
+        Flat indices into the output of the model, without sites whose data are missing.
+    declared : dict of str to array of int
+        The same with those sites.
     noise : Noise or None
         None where it is to be estimated from the data.
-    data : dict of str to array, or None
+    readings : Readings or None
         Observed values by layout.
     points : array, shape (N, k)
         Where the entries of the output lie.
@@ -61,10 +65,16 @@ class Setup:
     model: ForwardModel
     fit_model: ForwardModel
     layouts: dict[str, IndexArray]
+    declared: dict[str, IndexArray]
     noise: Noise | None
-    data: dict[str, FloatArray] | None
+    readings: Readings | None
     points: FloatArray
     level: float
+
+    @property
+    def data(self) -> dict[str, FloatArray] | None:
+        """Observed values by layout."""
+        return None if self.readings is None else self.readings.values
 
     @property
     def q(self) -> FloatArray:
@@ -117,18 +127,25 @@ def prepare(
     fit_forward: Callable[..., Any] | None,
     vectorized: bool,
     level: float,
+    missing: Missing = "raise",
+    engine: MapEngine | None = None,
 ) -> Setup:
     """Check the arguments of `twoaxis.resolve`, and call the forward models at the center."""
     checked = Parameters(parameters)
     center = checked.center(at)
-    model = ForwardModel(forward, checked, center.values, vectorized=vectorized)
+    model = ForwardModel(forward, checked, center.values, vectorized=vectorized, engine=engine)
     sites = checked_layouts(layouts, model.size)
     entries = np.unique(np.concatenate(list(sites.values())))
     model.observe(entries)
     fit_model = model
     if fit_forward is not None:
         fit_model = ForwardModel(
-            fit_forward, checked, center.values, vectorized=vectorized, name="fit_forward"
+            fit_forward,
+            checked,
+            center.values,
+            vectorized=vectorized,
+            name="fit_forward",
+            engine=engine,
         )
         if fit_model.shape != model.shape:
             raise InputError(
@@ -143,14 +160,16 @@ def prepare(
             "neither",
             "pass noise=..., or the observed values as data=...",
         )
+    readings = None if data is None else checked_data(data, sites, model.shape, missing)
     return Setup(
         parameters=checked,
         center=center,
         model=model,
         fit_model=fit_model,
-        layouts=sites,
+        layouts=sites if readings is None else readings.layouts,
+        declared=sites,
         noise=None if noise is None else checked_noise(noise, model.shape),
-        data=None if data is None else checked_data(data, sites, model.shape),
+        readings=readings,
         points=output_points(points, model.shape),
         level=level,
     )
