@@ -88,7 +88,8 @@ def observed_alone(data: ArrayLike, noise: ArrayLike | None) -> Observed | None:
     sites = np.arange(values.size)
     white = checked_noise(noise, values.shape).whitener(sites, "data")
     base = np.zeros(values.size)
-    return Observed(WhitenedLayout("data", sites, sites, white, base), values.ravel())
+    layout = WhitenedLayout("data", sites, sites, white, base)
+    return Observed(layout, values.ravel(), kept=sites, messages=[])
 
 
 def fitted_values(fitted: Any, observed: Observed, shape: tuple[int, ...]) -> FloatArray:
