@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from twoaxis.report.figures.function import (
         plot_function_displacement as plot_function_displacement,
     )
+    from twoaxis.report.figures.likelihood import plot_likelihood as plot_likelihood
+    from twoaxis.report.figures.misfit import plot_misfit as plot_misfit
+    from twoaxis.report.figures.observations import plot_observations as plot_observations
     from twoaxis.report.figures.polish import plot_polish as plot_polish
     from twoaxis.report.figures.profile import plot_profile as plot_profile
     from twoaxis.report.figures.resolution import plot_resolution as plot_resolution
@@ -50,6 +53,9 @@ _FIGURES = {
     "plot_function": "function",
     "plot_function_directions": "function",
     "plot_function_displacement": "function",
+    "plot_likelihood": "likelihood",
+    "plot_misfit": "misfit",
+    "plot_observations": "observations",
     "plot_polish": "polish",
     "plot_profile": "profile",
     "plot_resolution": "resolution",

@@ -203,6 +203,59 @@ def many():
     )  # fmt: skip
 
 
+TIMES = np.linspace(0, 4, 25)
+
+
+def decay():
+    """One coordinate, no truth: the field follows the data, the delivered rate does not."""
+    noise = 0.03 * np.random.default_rng(5).standard_normal(len(TIMES))
+    known = {
+        "beta": ta.Parameter(delivered=0.8, bounds=BOUNDS, label=r"$\beta$", unit="1/day"),
+    }
+    frozen = ta.FrozenResidual(
+        lambda beta: (beta - 0.8) * np.exp(-TIMES), known, TIMES, ta.views.Pointwise(),
+        fitted=np.exp(-1.02 * TIMES), axes=("t",), about={"problem": "decay", "seed": "5"},
+    )  # fmt: skip
+    found = ta.resolve(
+        lambda beta: np.exp(-beta * TIMES), known, noise=0.03, replicas=20, bank=41,
+        validate=0, points=TIMES[:, None], progress=False,
+    )  # fmt: skip
+    data = np.exp(-TIMES) + noise
+    return ta.audit(frozen, resolution=found, data=data, tolerance=TOLERANCE)
+
+
+def sensors(places=(0.5, 1.2, 2.5), wrong=2):
+    """A few sensors over time, one of which the field misses."""
+    x, t = (each.ravel() for each in np.meshgrid(places, TIMES, indexing="ij"))
+    exact = np.exp(-t) * np.sin(x)
+    data = exact + NOISE * np.random.default_rng(6).standard_normal(len(x))
+    known = {"k": ta.Parameter(delivered=1.01, bounds=BOUNDS)}
+    fitted = exact + np.where(x == places[wrong], 0.1, 0.0)
+    frozen = ta.FrozenResidual(
+        lambda k: (k - 1.01) * POINTS[:, 0], known, POINTS, ta.views.Pointwise(),
+        fitted=fitted, axes=("x", "t"),
+    )  # fmt: skip
+    found = ta.resolve(
+        lambda k: np.exp(-k * t) * np.sin(x), known, noise=NOISE, replicas=20, bank=41,
+        validate=0, points=np.column_stack([x, t]), progress=False,
+    )  # fmt: skip
+    return ta.audit(frozen, resolution=found, data=data, tolerance=TOLERANCE)
+
+
+def scattered():
+    x, t = SITES.T
+    known = {"k": ta.Parameter(delivered=1.28, bounds=BOUNDS)}
+    frozen = ta.FrozenResidual(
+        lambda k: (k - 1.3) * POINTS[:, 0], known, POINTS, ta.views.Pointwise(),
+        fitted=np.exp(-1.05 * t) * np.sin(x), axes=("x", "t"),
+    )  # fmt: skip
+    found = ta.resolve(
+        lambda k: np.exp(-k * t) * np.sin(x), known, noise=NOISE, replicas=20, bank=41,
+        validate=0, points=SITES, progress=False,
+    )  # fmt: skip
+    return ta.audit(frozen, resolution=found, data=OBSERVED, tolerance=TOLERANCE)
+
+
 MAKERS = {
     "everything": everything,
     "candidate": lambda: everything(None),
@@ -225,6 +278,9 @@ MAKERS = {
     "three axes": three_axes,
     "several equations": several_equations,
     "many": many,
+    "decay": decay,
+    "sensors": sensors,
+    "scattered": scattered,
     "elsewhere": lambda: ta.audit(
         field(1.3, 1.28), resolution=resolution(center=1.5), tolerance=TOLERANCE
     ),

@@ -8,6 +8,10 @@ from web_pages import CONTRAST, TEXTS, opened
 
 MOST = (
     "candidate",
+    "decay",
+    "many",
+    "scattered",
+    "several equations",
     "two",
     "axis two alone",
     "another view",
@@ -20,6 +24,7 @@ MOST = (
 PAGES = (
     "everything",
     "named script",
+    "sensors",
     *(pytest.param(kind, marks=pytest.mark.long) for kind in MOST),
 )
 
@@ -171,7 +176,7 @@ def test_the_notebook_in_a_host_page(chromium, audit_of, theme):
     body = f'<body data-jp-theme-light="{theme}"><p id="own">own</p>'
     host = f"{head}{body}{fragment}{fragment}"
     with opened(chromium, host, width=600) as page:
-        assert page.locator("figure svg").count() == 4
+        assert page.locator("figure svg").count() == 6
         assert (
             page.evaluate("getComputedStyle(document.querySelector('#own')).color")
             == "rgb(0, 0, 0)"

@@ -50,10 +50,13 @@ def test_the_verdict_comes_first_and_has_its_numbers(audit_of, html_of):
     text = Reader(html).text
     reason = " ".join(audit.reason.split())
     assert reason[1:] in text
-    assert text.index(reason[1:]) < text.index("Measurements and tolerances")
-    assert text.index("Forward model at the delivered value") < text.index("Decision map")
-    order = ["Decision map", "Resolution of the observations", "frozen field prefers"]
-    order += ["over the domain", "evidence by mode", "Along training", "not claim"]
+    [h1] = re.findall("<h1>(.*?)</h1>", html)
+    assert Reader(h1).text == audit.answer
+    assert text.index(audit.answer) < text.index(reason[1:]) < text.index("First things first")
+    order = ["First things first", "What to do next", "Data, field and solver"]
+    order += ["Measurements and tolerances", "Decision map", "Resolution of the observations"]
+    order += ["frozen field prefers", "over the domain", "evidence by mode", "Along training"]
+    order += ["Forward model at the delivered value", "not claim"]
     places = [text.index(title) for title in order]
     assert places == sorted(places)
     row = audit.summary().loc["k"]
@@ -93,7 +96,38 @@ def test_what_is_missing_is_named_with_its_call(html_of):
         assert call in text
     assert "spectrum=True" in Reader(html_of("no resolution")).text
     assert "flat and has no minimum" in Reader(html_of("flat")).text
-    assert "Not in this audit" not in Reader(html_of("everything")).text
+    assert "fitted=..." in Reader(html_of("everything")).text
+    assert Reader(html_of("everything")).text.count("Not in this audit") == 1
+
+
+def test_the_head_says_what_it_is_about_and_how_it_stands(audit_of, html_of):
+    audit, html = audit_of("decay"), html_of("decay")
+    assert audit.severity == "bad"
+    assert Reader(html).all("header")[0]["class"].split()[:2] == ["verdict", "bad"]
+    head = Reader(html[html.index("<header") : html.index("</header>")]).text
+    assert "Problem decay Seed 5 Date" in head
+    assert audit.about["call"] in head
+    for question in audit.questions:
+        row = re.search(f"{re.escape(question.asked)}.*?</tr>", html, re.DOTALL)
+        assert Reader(row.group()).text.split("?")[1].strip().startswith(question.answer)
+    roles = re.findall('class="answer-(good|bad|neutral)"', html)
+    expected = {"yes": "good", "no": "bad", "not known": "neutral"}
+    assert roles == [expected[question.answer] for question in audit.questions]
+
+
+def test_a_page_of_many_parameters_stays_short(audit_of, html_of):
+    page, audit = Reader(html_of("many")), audit_of("many")
+    alts = [svg["aria-label"] for svg in page.all("svg")]
+    assert len(alts) <= 8
+    assert any("Deviation of 7 parameters" in alt for alt in alts)
+    assert any(alt.startswith("Correlation of the estimates of 7") for alt in alts)
+    assert any(alt.startswith("The weakest of 6 directions") for alt in alts)
+    assert "Frozen profile along" not in page.text
+    for name in audit.names:  # a row each, not a table each
+        assert html_of("many").count(f'<th scope="row">{name}</th>') == 1
+    note = re.search('<p class="note nuisance">(.*?)</p>', html_of("many"), re.DOTALL)
+    assert "a2 = 1" in note.group(1)
+    assert len(html_of("many")) < 3 * len(html_of("decay"))
 
 
 def test_around_a_candidate_nobody_speaks_of_error_or_truth(audit_of, html_of, candidate_case):
@@ -142,7 +176,9 @@ def test_the_same_audit_gives_the_same_bytes(audit_of, loaded):
         plt.rcParams["text.usetex"] = True
         assert report.page(loaded) == first
     assert audit._repr_html_() == loaded._repr_html_()
-    assert not re.search(r"\d{4}-\d{2}-\d{2}", re.sub(r"base64,[^\"]*", "", first))
+    # No date but that of the audit itself.
+    without = re.sub(r"base64,[^\"]*", "", first).replace(audit.about["date"], "")
+    assert not re.search(r"\d{4}-\d{2}-\d{2}", without)
     assert plt.get_fignums() == []
 
 
@@ -176,7 +212,9 @@ def test_every_part_has_a_picture_a_page_and_a_notebook_view(audit_of):
         page = Reader(report.page(part))
         assert len(page.all("svg")) == 1
         assert not page.all("script")
-        assert Reader(part._repr_html_()).all("table")
+        fragment = Reader(part._repr_html_())
+        assert fragment.all("table")
+        assert len(fragment.all("svg")) == 1
 
 
 def test_the_notebook_disturbs_nothing_around_it(audit_of):
@@ -188,7 +226,8 @@ def test_the_notebook_disturbs_nothing_around_it(audit_of):
     for selectors in re.findall(r"([^{}]+)\{", style):
         for selector in selectors.split(","):
             assert ".twoaxis-audit" in selector
-    assert len(page.all("svg")) == 3
+    # Data, all parameters, the map, and two profiles.
+    assert len(page.all("svg")) == 5
 
 
 def luminance(colour):

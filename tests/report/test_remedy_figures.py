@@ -98,5 +98,6 @@ def test_every_remedy_has_a_notebook_view_and_a_page(tmp_path):
     ]
     for each in found:
         assert "<table" in each._repr_html_()
+        assert "<svg" in each._repr_html_()
         page = each.to_html(tmp_path / f"{each.schema}.html").read_text(encoding="utf-8")
         assert "k" in page

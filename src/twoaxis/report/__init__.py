@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twoaxis.errors import InputError
+from twoaxis.result import CLASSES
 
 # The drawing function of each kind of result, by schema.
 PLOTS = {
@@ -50,7 +51,14 @@ def plot(result: Any, ax: Any = None, **options: Any) -> Any:
 
 def drawing_function(result: Any) -> Callable[..., Any]:
     """Return the function that draws a result."""
-    module, _, function = PLOTS[_schema(result)].partition(":")
+    schema = _schema(result)
+    if schema not in PLOTS:
+        raise InputError(
+            f"a result with a picture: {', '.join(PLOTS)}",
+            f"a {schema}",
+            "audit it, or draw a score or a scan of it",
+        )
+    module, _, function = PLOTS[schema].partition(":")
     draw: Callable[..., Any] = getattr(
         importlib.import_module(f"twoaxis.report.figures.{module}"), function
     )
@@ -59,7 +67,7 @@ def drawing_function(result: Any) -> Callable[..., Any]:
 
 def _schema(result: Any) -> str:
     schema = getattr(result, "schema", None)
-    if schema not in PLOTS:
+    if schema not in CLASSES:
         raise InputError(
             "a result of twoaxis",
             type(result).__name__,

@@ -8,6 +8,7 @@ The same audit gives the same bytes.
 from __future__ import annotations
 
 import math
+import sys
 from functools import cache
 from inspect import signature
 from typing import Any
@@ -22,9 +23,9 @@ from twoaxis.diagnosis.overview import (
     resimulation_rows,
 )
 from twoaxis.diagnosis.result import MISSING
-from twoaxis.report import drawing_function
+from twoaxis.report import PLOTS, drawing_function
 from twoaxis.report.inputs import as_audit
-from twoaxis.report.sections import Missing, sections
+from twoaxis.report.sections import MANY, Missing, leading_sections, one_by_one, sections
 from twoaxis.report.theme import PALETTE, WIDE, inline_svg, route_color
 from twoaxis.text import number, percent, quantity, sentence, visible
 from twoaxis.version import __version__
@@ -36,7 +37,9 @@ def render(audit: Audit) -> str:
     page: str = template("page.html").render(
         **heading(audit),
         **measured(audit),
+        questions=questions(audit),
         actions=[_action(each) for each in audit.actions],
+        leading=list(leading_sections(audit)),
         sections=list(sections(audit)),
         claims=claims(audit),
         footer=_footer(audit),
@@ -52,23 +55,12 @@ TWO_AXES = ("suggested-sites",)
 
 def render_table(result: Any) -> str:
     """Return a page with the text, the table and the pictures of any other result."""
-    draw = drawing_function(result)
-    names: list[str | None] = [None]
-    if "parameter" in signature(draw).parameters and "parameter" in result.data.coords:
-        names = [str(name) for name in result.data["parameter"].values]
-    count = 2 if result.schema in TWO_AXES else 1
-    pictures = []
-    for name in names:
-        options = {} if name is None else {"parameter": name}
-        size = (count * WIDE[0], WIDE[1])
-        words = visible(repr(result).splitlines()[0])
-        pictures.append(inline_svg(draw, result, alt=words, size=size, columns=count, **options))
     lines = [visible(line) for line in repr(result).splitlines()]
     messages = [sentence(message.text) for message in getattr(result, "messages", ())]
     page: str = template("result.html").render(
         title=lines[0],
         text="\n".join(lines),
-        pictures=pictures,
+        pictures=result_pictures(result),
         messages=messages,
         footer=[
             ("Schema", visible(result.data.attrs["schema"])),
@@ -77,6 +69,30 @@ def render_table(result: Any) -> str:
         **colors(),
     )
     return page
+
+
+def result_pictures(result: Any, most: int | None = None) -> list[str]:
+    """Return the pictures of a result other than an audit: of each parameter, at most `most`."""
+    if result.schema not in PLOTS:
+        return []
+    draw = drawing_function(result)
+    names: list[str | None] = [None]
+    if "parameter" in signature(draw).parameters and "parameter" in result.data.coords:
+        every = [str(name) for name in result.data["parameter"].values]
+        names = [*every]
+        if "nuisance" in result.data:
+            hidden = result.data["nuisance"].values
+            names = [name for name, out in zip(every, hidden, strict=True) if not out]
+    count = 2 if result.schema in TWO_AXES else 1
+    # A figure whose height depends on what it shows says so.
+    size_of = getattr(sys.modules[draw.__module__], "size_of", None)
+    size = (count * WIDE[0], WIDE[1]) if size_of is None else size_of(result)
+    words = visible(repr(result).splitlines()[0])
+    pictures = []
+    for name in names[:most]:
+        options: dict[str, Any] = {} if name is None else {"parameter": name}
+        pictures.append(inline_svg(draw, result, alt=words, size=size, columns=count, **options))
+    return pictures
 
 
 @cache
@@ -106,8 +122,9 @@ def colors() -> dict[str, dict[str, str]]:
 
 
 def heading(audit: Audit) -> dict[str, Any]:
-    """Return the verdict in words."""
-    values = ", ".join(f"{visible(n)} = {number(v, '.6g')}" for n, v in audit.center.values.items())
+    """Return the answer, the verdict and what the audit is about, in words."""
+    answers = [visible(line) for line in audit.answer.split("\n")]
+    few = len(audit.names) <= MANY
     verdicts = [
         {
             "name": visible(name),
@@ -116,17 +133,96 @@ def heading(audit: Audit) -> dict[str, Any]:
             "reason": sentence(verdict.reason),
         }
         for name, verdict in audit.verdicts.items()
+        if few
     ]
     return {
-        "title": f"{audit.route.value}: {values}",
+        "title": answers[0],
+        "answers": answers,
         "around": headline(audit),
         "candidate": not audit.around_truth,
         "route": sentence(audit.route.value).rstrip("."),
-        "role": route_color(audit.route),
-        "reason": sentence(audit.reason),
+        "severity": audit.severity,
+        "reason": sentence(audit.reason) if few else "",
         "verdicts": verdicts,
         "advice": audit.route.advice,
+        "about": about(audit),
     }
+
+
+# What a reader asks first of an audit; anything else that was given comes before the last three.
+ABOUT_FIRST = ("problem", "data", "method", "seed")
+ABOUT_LAST = ("date", "versions", "call")
+
+
+def about(audit: Audit) -> list[tuple[str, str]]:
+    """Return what the audit is about: names and values, in the order of a reader's questions."""
+    known = {name: value for name, value in audit.about.items() if value}
+    others = [name for name in known if name not in (*ABOUT_FIRST, *ABOUT_LAST)]
+    order = [name for name in (*ABOUT_FIRST, *others, *ABOUT_LAST) if name in known]
+    return [(sentence(name).rstrip("."), visible(known[name])) for name in order]
+
+
+def questions(audit: Audit) -> list[dict[str, str]]:
+    """Return what is asked before the decision map, with the answers, in order."""
+    return [
+        {
+            "asked": question.asked,
+            "answer": question.answer,
+            "role": {"yes": "good", "no": "bad"}.get(question.answer, "neutral"),
+            "reason": sentence(question.reason),
+        }
+        for question in audit.questions
+    ]
+
+
+def nuisance_rows(audit: Audit) -> list[str]:
+    """Say what the nuisance parameters came out as, one sentence each."""
+    rows = []
+    group = audit.group("/matched")
+    for name, parameter in audit.parameters.items():
+        if not parameter.nuisance:
+            continue
+        words = [f"{visible(name)} = {number(audit.center.values[name], '.5g')}"]
+        if group is not None:
+            one = group.sel(parameter=name)
+            words += _fitted(*(float(one[n]) for n in ("estimate", "lower", "upper")))
+        rows.append(", ".join(words))
+    if group is not None:
+        for k, name in enumerate(map(str, group["other"].values)):
+            ends = (float(group[f"other_{n}"][k]) for n in ("estimate", "lower", "upper"))
+            rows.append(f"{visible(name)}: {', '.join(_fitted(*ends)) or 'not known'}")
+    return rows
+
+
+def _fitted(estimate: float, low: float, high: float) -> list[str]:
+    if math.isnan(estimate):
+        return []
+    ends = f" ({number(low)} to {number(high)})" if not math.isnan(low + high) else ""
+    return [f"matched estimate {number(estimate, '.5g')}{ends}"]
+
+
+def short_rows(audit: Audit) -> list[tuple[str, ...]]:
+    """Return one row for each of many parameters."""
+    group = audit.group("/matched")
+    rows: list[tuple[str, ...]] = []
+    for name in audit.names:
+        delivered = audit.parameters[name].delivered
+        interval = "–"
+        if group is not None:
+            one = group.sel(parameter=name)
+            fitted = _fitted(*(float(one[n]) for n in ("estimate", "lower", "upper")))
+            interval = fitted[0].removeprefix("matched estimate ") if fitted else "–"
+        rows.append(
+            (
+                visible(name),
+                "–" if delivered is None else number(delivered, ".5g"),
+                percent(audit.percent("preference", name)),
+                percent(audit.percent("resolution", name)),
+                interval,
+                audit.routes[name].value,
+            )
+        )
+    return rows
 
 
 def _action(action: Any) -> dict[str, Any]:
@@ -145,7 +241,9 @@ def measured(audit: Audit) -> dict[str, Any]:
     there = audit.group("/resimulation") is not None
     assumed = [m for m in audit.messages if m.code == "tolerance.assumed"]
     return {
-        "tables": [(visible(name), coordinate_rows(audit, name)) for name in audit.names],
+        "tables": [(visible(name), coordinate_rows(audit, name)) for name in one_by_one(audit)],
+        "short_rows": [] if one_by_one(audit) else short_rows(audit),
+        "nuisance": nuisance_rows(audit),
         "directions": direction_rows(audit),
         "tolerances": _tolerances(audit),
         "assumed": sentence(assumed[0].text) if assumed else "",

@@ -2,35 +2,57 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 from twoaxis.diagnosis import Audit
-from twoaxis.report.html import colors, heading, measured, template
-from twoaxis.report.sections import map_section, profile_section
+from twoaxis.report.html import colors, heading, measured, questions, result_pictures, template
+from twoaxis.report.sections import (
+    data_section,
+    map_section,
+    parameters_section,
+    profile_section,
+)
 from twoaxis.text import visible
+
+# Of results with many parameters, or many rows, a notebook shows the first.
+MOST_PICTURES = 3
+MOST_ROWS = 30
 
 
 def audit_fragment(audit: Audit) -> str:
-    """Return verdict, table, decision map and profile of an audit."""
-    pictures = [*map_section(audit).pictures, *profile_section(audit).pictures]
+    """Return answer, questions, table and the leading pictures of an audit."""
+    several = len(audit.parameters) > 1
+    pictures = [
+        *data_section(audit).pictures[:1],
+        *(parameters_section(audit).pictures[:1] if several else ()),
+        *map_section(audit).pictures,
+        *profile_section(audit).pictures,
+    ]
     fragment: str = template("notebook.html").render(
-        **heading(audit), **measured(audit), pictures=pictures, **colors()
+        **heading(audit),
+        **measured(audit),
+        questions=questions(audit),
+        pictures=pictures,
+        **colors(),
     )
     return fragment
 
 
 def table_fragment(result: Any) -> str:
-    """Return the first line, the table and the messages of any other result."""
-    first = repr(result).splitlines()[0]
+    """Return the first line, the table, the messages and the picture of any other result."""
     table = result.summary().map(lambda v: visible(v) if isinstance(v, str) else v)
     table = table.rename(index=_shown, columns=_shown)
-    html = table.to_html(float_format=lambda v: f"{v:.5g}", border=0, escape=True)
-    messages = "".join(
-        f"<li>{escape(visible(message.text))}</li>" for message in getattr(result, "messages", ())
+    rows = table.to_html(
+        float_format=lambda v: f"{v:.5g}", border=0, escape=True, max_rows=MOST_ROWS
     )
-    listed = f"<ul>{messages}</ul>" if messages else ""
-    return f"<div><p>{escape(visible(first))}</p>{html}{listed}</div>"
+    fragment: str = template("notebook_result.html").render(
+        title=visible(repr(result).splitlines()[0]),
+        table=rows,
+        messages=[visible(message.text) for message in getattr(result, "messages", ())],
+        pictures=result_pictures(result, MOST_PICTURES),
+        **colors(),
+    )
+    return fragment
 
 
 def _shown(label: Any) -> Any:

@@ -7,7 +7,20 @@ from typing import Any, NamedTuple
 
 from twoaxis.diagnosis import Audit
 from twoaxis.diagnosis.result import MISSING
-from twoaxis.report.figures import decision_map, delivery, evidence, profile, resolution, spectrum
+from twoaxis.report.figures import (
+    correlation,
+    decision_map,
+    delivery,
+    directions,
+    evidence,
+    forest,
+    likelihood,
+    misfit,
+    observations,
+    profile,
+    resolution,
+    spectrum,
+)
 from twoaxis.report.figures import training as along
 from twoaxis.report.theme import MIDDLE, SMALL, inline_svg
 from twoaxis.text import visible
@@ -38,9 +51,101 @@ class Section(NamedTuple):
     beside: int = 1
 
 
+# With more parameters of interest than this, they have pictures and a table together instead of
+# pictures and tables each.
+MANY = 6
+
+
+def one_by_one(audit: Audit) -> list[str]:
+    """Return the parameters that have pictures of their own; none where there are many."""
+    return audit.names if len(audit.names) <= MANY else []
+
+
+def leading_sections(audit: Audit) -> Iterator[Section]:
+    """Draw what a reader looks for first: the data, and all parameters side by side."""
+    yield data_section(audit)
+    if len(audit.parameters) > 1:
+        yield parameters_section(audit)
+
+
+def data_section(audit: Audit) -> Section:
+    """Draw data, field and solver, what they leave of the data, and the likelihood."""
+    title = "Data, field and solver"
+    group = audit.group("/observations")
+    if group is None:
+        return Section("data", title, [], _missing("/observations"))
+    svg = inline_svg(
+        observations.plot_observations,
+        audit,
+        alt=observations.describe(audit),
+        size=observations.size_of(audit),
+        panels=True,
+    )
+    reading = (
+        "Where the line of the field leaves the band, the network has not fitted the data; where "
+        "that of the solver at the delivered value does, the data contradict the parameter."
+    )
+    pictures = [Picture(svg, "What was observed and what is predicted there.", reading)]
+    if misfit.series_of(group):
+        words, size = misfit.describe(audit), misfit.size_of(audit)
+        svg = inline_svg(misfit.plot_misfit, audit, alt=words, size=size)
+        reading = (
+            "Dots of a good fit scatter about zero, two of three within the inner band. A field "
+            "whose dots crowd at zero has fitted the noise."
+        )
+        pictures.append(Picture(svg, "What is left of the data, in noise levels.", reading))
+    if audit.group("/likelihood") is not None:
+        for name in one_by_one(audit):
+            if likelihood.curve_of(audit, name) is not None:
+                pictures.append(_likelihood(audit, name))
+    missing = [] if "field" in group else [Missing(*WITHOUT_FITTED)]
+    return Section("data", title, pictures, missing)
+
+
+WITHOUT_FITTED = ("what the field predicts for the observations", "twoaxis.audit(..., fitted=...)")
+
+
+def _likelihood(audit: Audit, name: str) -> Picture:
+    svg = inline_svg(
+        likelihood.plot_likelihood,
+        audit,
+        alt=likelihood.describe(audit, name),
+        size=likelihood.SIZE,
+        panels=True,
+        parameter=name,
+    )
+    reading = (
+        "Values below the line of 2σ are those that the data allow. The lower curve is what the "
+        "trained field alone prefers; its width says nothing about the data."
+    )
+    return Picture(svg, f"Likelihood of {visible(name)}, and its frozen profile.", reading)
+
+
+def parameters_section(audit: Audit) -> Section:
+    """Draw all parameters side by side, how they are tied, and the weakest combinations."""
+    words, size = forest.describe(audit), forest.size_of(audit)
+    svg = inline_svg(forest.plot_forest, audit, alt=words, size=size)
+    reading = "A delivered value outside of the green interval is not what the data say."
+    pictures = [Picture(svg, "All parameters side by side.", reading)]
+    if len(audit.names) > 2:
+        words = correlation.describe(audit)
+        svg = inline_svg(correlation.plot_correlation, audit, alt=words, size=correlation.SIZE)
+        reading = "Near 1 or −1, only a combination of the two parameters is determined."
+        pictures.append(Picture(svg, "How parameters are tied to each other.", reading))
+        words, size = directions.describe(audit), directions.size_of(audit)
+        svg = inline_svg(directions.plot_directions, audit, alt=words, size=size)
+        reading = "Parameters may move together in these shares and change the residual little."
+        pictures.append(Picture(svg, "The weakest directions of the residual.", reading))
+    return Section("parameters", "Parameters together", pictures, [])
+
+
 def sections(audit: Audit) -> Iterator[Section]:
-    """Draw all pictures of an audit, in the order of the page."""
+    """Draw the pictures of both axes and of training, in the order of the page."""
     yield map_section(audit)
+    if not one_by_one(audit):
+        yield _evidence(audit)
+        yield _training(audit)
+        return
     yield _resolution(audit)
     yield profile_section(audit)
     yield _evidence(audit)
@@ -93,7 +198,7 @@ def profile_section(audit: Audit) -> Section:
         "the local displacement is not reliable."
     )
     pictures = []
-    for name in audit.names:
+    for name in one_by_one(audit):
         caption = f"Frozen profile along {visible(name)}"
         words = profile.describe(audit.scan, name)
         svg = inline_svg(profile.plot_profile, audit, alt=words, parameter=name)
@@ -128,7 +233,7 @@ def _evidence(audit: Audit) -> Section:
         of = "" if equation is None else f" of {visible(equation)}"
         caption = f"Residual{of} at the {audit.center_word}."
         pictures.append(Picture(drawn("residual", "", equation), caption, reading))
-        for name in audit.names:
+        for name in one_by_one(audit):
             shown = visible(name)
             reading = (
                 f"Positive (red) pulls {shown} down, negative (blue) pulls it up; pale regions "
@@ -204,7 +309,7 @@ def _training(audit: Audit) -> Section:
     pictures = []
     for quantity in along.Recorded.of(audit).quantities:
         caption, reading = READINGS_ALONG[quantity]
-        for name in audit.names[: 1 if quantity == "loss" else None]:
+        for name in audit.names[:1] if quantity == "loss" else one_by_one(audit):
             words = along.describe(audit, quantity, name)
             only = None if quantity == "loss" else name
             options: dict[str, Any] = {"quantity": quantity, "parameter": only}

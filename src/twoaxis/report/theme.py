@@ -327,11 +327,13 @@ def inline_svg(
     alt: str,
     size: tuple[float, float] = WIDE,
     columns: int = 1,
+    panels: bool = False,
     **options: Any,
 ) -> str:
     """Call ``draw(*data, ax=ax, **options)`` and return the picture as an ``<svg>`` element.
 
-    With more than one column, ``ax`` is an array of axes.
+    With more than one column, ``ax`` is an array of axes; with `panels`, it is the figure, for
+    functions that divide it themselves.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -344,8 +346,9 @@ def inline_svg(
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         figure = Figure(figsize=size, layout="constrained")
         _GROWN[figure] = 0.0
-        drawn = draw(*data, ax=figure.subplots(1, columns), **options)
-        if columns == 1:
+        target = figure if panels else figure.subplots(1, columns)
+        drawn = draw(*data, ax=target, **options)
+        if columns == 1 and not panels:
             drawn.set_title("")  # the page has headings of its own
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", dpi=200, metadata=dict.fromkeys(_METADATA))

@@ -6,8 +6,9 @@ from typing import Any
 
 from twoaxis.diagnosis import Comparison
 from twoaxis.report.figures.forest import plot_forest
+from twoaxis.report.figures.forest import size_of as forest_size
 from twoaxis.report.inputs import choose, part_of
-from twoaxis.report.theme import axis_or_new, named, strip
+from twoaxis.report.theme import WIDE, axis_or_new, named, strip
 
 # More audits than this are dots, not rows.
 MOST_ROWS = 30
@@ -45,3 +46,8 @@ def plot_comparison(result: Any, *, parameter: str | None = None, ax: Any = None
     own = found.parameters[name]
     log = "log " if own.coordinate == "log" else ""
     return strip(axis_or_new(ax), rows, roles, f"difference of {log}{named(own, name)}", of=own)
+
+
+def size_of(found: Comparison) -> tuple[float, float]:
+    """Return the size of the figure, in inches."""
+    return forest_size(found) if found.count <= MOST_ROWS else WIDE

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from twoaxis.diagnosis import Audit
 from twoaxis.geometry import FrozenScan
-from twoaxis.parameters import Parameter
 from twoaxis.report.inputs import center_word, choose, part_of
 from twoaxis.report.theme import axis_or_new, color, label, legend_above, mark, named, open_frame
 from twoaxis.text import number, visible
@@ -64,11 +62,11 @@ def plot_profile(
     scan = found.data.sel(parameter=name)
     ax = axis_or_new(ax)
     own = found.parameters[name]
-    x, profile = _between(own, scan, "profile", limits)
+    x, profile = _between(found, name, "profile", limits)
     ax.plot(x, profile, color=color("ink"), lw=2, label="frozen profile", zorder=4)
     model = profile
     if "quadratic_model" in scan:
-        _, model = _between(own, scan, "quadratic_model", limits)
+        _, model = _between(found, name, "quadratic_model", limits)
         ax.plot(x, model, color=color("muted"), lw=1.3, ls=(0, (5, 2)), label="quadratic model")
     if own.coordinate == "log":
         logarithmic(ax, x)
@@ -88,17 +86,28 @@ def plot_profile(
 
 
 def _between(
-    parameter: Parameter, scan: xr.Dataset, variable: str, limits: tuple[float, float] | None
+    found: FrozenScan, name: str, variable: str, limits: tuple[float, float] | None
 ) -> tuple[FloatArray, FloatArray]:
     """Return values of the parameter and what was found there, between limits."""
-    value, found = scan["candidate_value"].values, scan[variable].values
+    scan, parameter = found.data.sel(parameter=name), found.parameters[name]
+    value, height = scan["candidate_value"].values, scan[variable].values
     if limits is None:
-        return value, found
-    from scipy.interpolate import PchipInterpolator  # loaded when a part is drawn
+        return value, height
+    from scipy.interpolate import CubicSpline  # loaded when a part is drawn
 
-    low, high = parameter.to_coordinate(np.clip(limits, value.min(), value.max()))
-    q, own = np.linspace(low, high, FINE), parameter.to_coordinate(value)
-    return parameter.to_value(q), PchipInterpolator(own, found)(q)
+    own = parameter.to_coordinate(value)
+    low, high = np.clip(parameter.to_coordinate(np.array(limits)), own[0], own[-1])
+    minima: FloatArray = parameter.to_coordinate(found.data["local_minimum"].sel(parameter=name))
+    # Computed values and minima are among those drawn.
+    extra = np.concatenate([own, minima])
+    where = np.union1d(np.linspace(low, high, FINE), extra[(extra >= low) & (extra <= high)])
+    if variable == "profile" and len(found.names) == 1:  # with others, minima are off the curve
+        own = np.concatenate([own, minima])
+        height = np.concatenate([height, found.data["local_profile"].values])
+    q, first = np.unique(own, return_index=True)
+    drawn = CubicSpline(q, height[first])(where)
+    floor = np.nanmin(height) if variable == "profile" else -np.inf
+    return parameter.to_value(where), np.maximum(drawn, floor)
 
 
 def logarithmic(ax: Any, x: FloatArray) -> None:
