@@ -173,13 +173,13 @@ def several_equations():
     return ta.audit(frozen, tolerance=TOLERANCE)
 
 
-MANY = 7
+MANY = 8
 
 
 def many():
-    """Seven amplitudes of bumps that overlap with their neighbors, one of them a nuisance."""
+    """Eight amplitudes of bumps that overlap with their neighbors, one of them a nuisance."""
     x = np.linspace(0, 1, 36)
-    shapes = np.exp(-((6 * x[:, None] - np.arange(MANY)) ** 2))
+    shapes = np.exp(-((7 * x[:, None] - np.arange(MANY)) ** 2))
     preferred = 1 + 0.04 * np.sin(np.arange(MANY))
 
     def known(**more):

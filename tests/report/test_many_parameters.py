@@ -18,14 +18,14 @@ def test_the_forest_of_an_audit(audit_of):
     ax = plots.plot_forest(audit)
     labels = [text.get_text() for text in ax.get_yticklabels()]
     # The nuisance parameter comes last, and small.
-    order = [0, 1, 3, 4, 5, 6, 2]
+    order = [0, 1, 3, 4, 5, 6, 7, 2]
     assert labels == [rf"$a_{j}$" for j in order]
     sizes = [text.get_fontsize() for text in ax.get_yticklabels()]
     assert sizes[-1] < min(sizes[:-1])
     interest = np.array(order[:-1])
     delivered = line(ax, "delivered")
     np.testing.assert_allclose(delivered.get_xdata(), 6.0)
-    np.testing.assert_array_equal(delivered.get_ydata(), np.arange(6))
+    np.testing.assert_array_equal(delivered.get_ydata(), np.arange(7))
     matched = line(ax, "matched")
     expected = 100 * (audit.group("/matched")["estimate"].values - 1)
     np.testing.assert_allclose(matched.get_xdata(), expected[interest], atol=1e-9)
@@ -90,13 +90,13 @@ def test_the_weakest_directions_come_first(audit_of):
     audit = audit_of("many")
     ax = plots.plot_directions(audit, count=3)
     drawn = np.asarray(ax.images[0].get_array())
-    np.testing.assert_allclose(drawn, audit.directions().iloc[:3, :6].to_numpy())
+    np.testing.assert_allclose(drawn, audit.directions().iloc[:3, :7].to_numpy())
     # In units of 100% a direction's Rayleigh quotient is an eigenvalue; truths of 1 have unit 1.
     strength = audit.score.strength
     values = np.linalg.eigvalsh(strength)
     np.testing.assert_allclose(np.diag(drawn @ strength @ drawn.T), values[:3], rtol=1e-9)
     names = [text.get_text() for text in ax.get_xticklabels()]
-    assert names == [rf"$a_{j}$" for j in (0, 1, 3, 4, 5, 6)]
+    assert names == [rf"$a_{j}$" for j in (0, 1, 3, 4, 5, 6, 7)]
     ax.figure.canvas.draw()
 
 

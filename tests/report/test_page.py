@@ -119,9 +119,9 @@ def test_a_page_of_many_parameters_stays_short(audit_of, html_of):
     page, audit = Reader(html_of("many")), audit_of("many")
     alts = [svg["aria-label"] for svg in page.all("svg")]
     assert len(alts) <= 8
-    assert any("Deviation of 7 parameters" in alt for alt in alts)
-    assert any(alt.startswith("Correlation of the estimates of 7") for alt in alts)
-    assert any(alt.startswith("The weakest of 6 directions") for alt in alts)
+    assert any("Deviation of 8 parameters" in alt for alt in alts)
+    assert any(alt.startswith("Correlation of the estimates of 8") for alt in alts)
+    assert any(alt.startswith("The weakest of 7 directions") for alt in alts)
     assert "Frozen profile along" not in page.text
     for name in audit.names:  # a row each, not a table each
         assert html_of("many").count(f'<th scope="row">{name}</th>') == 1

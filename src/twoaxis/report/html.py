@@ -25,7 +25,7 @@ from twoaxis.diagnosis.overview import (
 from twoaxis.diagnosis.result import MISSING
 from twoaxis.report import PLOTS, drawing_function
 from twoaxis.report.inputs import as_audit
-from twoaxis.report.sections import MANY, Missing, leading_sections, one_by_one, sections
+from twoaxis.report.sections import MANY, Missing, leading_sections, numbers, one_by_one, sections
 from twoaxis.report.theme import PALETTE, WIDE, inline_svg, route_color
 from twoaxis.text import number, percent, quantity, sentence, visible
 from twoaxis.version import __version__
@@ -124,7 +124,7 @@ def colors() -> dict[str, dict[str, str]]:
 def heading(audit: Audit) -> dict[str, Any]:
     """Return the answer, the verdict and what the audit is about, in words."""
     answers = [visible(line) for line in audit.answer.split("\n")]
-    few = len(audit.names) <= MANY
+    few = one_by_one(audit)
     verdicts = [
         {
             "name": visible(name),
@@ -133,7 +133,7 @@ def heading(audit: Audit) -> dict[str, Any]:
             "reason": sentence(verdict.reason),
         }
         for name, verdict in audit.verdicts.items()
-        if few
+        if name in few
     ]
     return {
         "title": answers[0],
@@ -205,7 +205,7 @@ def short_rows(audit: Audit) -> list[tuple[str, ...]]:
     """Return one row for each of many parameters."""
     group = audit.group("/matched")
     rows: list[tuple[str, ...]] = []
-    for name in audit.names:
+    for name in numbers(audit):
         delivered = audit.parameters[name].delivered
         interval = "–"
         if group is not None:
@@ -244,7 +244,7 @@ def measured(audit: Audit) -> dict[str, Any]:
         "tables": [(visible(name), coordinate_rows(audit, name)) for name in one_by_one(audit)],
         "short_rows": [] if one_by_one(audit) else short_rows(audit),
         "nuisance": nuisance_rows(audit),
-        "directions": direction_rows(audit),
+        "directions": direction_rows(audit) if len(audit.names) <= MANY else [],
         "tolerances": _tolerances(audit),
         "assumed": sentence(assumed[0].text) if assumed else "",
         "resimulated": resimulation_rows(audit),

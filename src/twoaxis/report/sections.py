@@ -14,6 +14,7 @@ from twoaxis.report.figures import (
     directions,
     evidence,
     forest,
+    function,
     likelihood,
     misfit,
     observations,
@@ -57,15 +58,54 @@ MANY = 6
 
 
 def one_by_one(audit: Audit) -> list[str]:
-    """Return the parameters that have pictures of their own; none where there are many."""
-    return audit.names if len(audit.names) <= MANY else []
+    """Return the parameters that have pictures of their own; none where there are many.
+
+    Node values of an unknown function have none: the function has.
+    """
+    names = numbers(audit)
+    return names if len(names) <= MANY else []
+
+
+def numbers(audit: Audit) -> list[str]:
+    """Return the parameters of interest that are numbers, not node values of a function."""
+    return [name for name in audit.names if name in audit.parameters.scalars]
 
 
 def leading_sections(audit: Audit) -> Iterator[Section]:
     """Draw what a reader looks for first: the data, and all parameters side by side."""
     yield data_section(audit)
-    if len(audit.parameters) > 1:
+    for name in audit.parameters.functions:
+        yield function_section(audit, name)
+    if len(audit.parameters.scalars) > 1:
         yield parameters_section(audit)
+
+
+def function_section(audit: Audit, name: str) -> Section:
+    """Draw an unknown function with its band, its displacement and its weak directions."""
+    words = function.describe(audit, name)
+    band = (
+        "Hatched is where the data do not determine the function: the band reaches its bounds. "
+        "Ticks are the nodes."
+    )
+    drawings: list[tuple[Any, str, str]] = [
+        (function.plot_function, "The function with what the data allow.", band),
+        (
+            function.plot_function_displacement,
+            f"Displacement that the frozen field prefers, from the {audit.center_word}.",
+            "Above zero the field prefers larger values, below zero smaller ones.",
+        ),
+        (
+            function.plot_function_directions,
+            "The least determined changes of the function.",
+            "A change of this shape alters the residual least: the frozen field hardly sees it.",
+        ),
+    ]
+    pictures = []
+    for draw, caption, reading in drawings:
+        svg = inline_svg(draw, audit, alt=f"{caption} {words}", size=MIDDLE, function=name)
+        pictures.append(Picture(svg, caption, reading))
+    anchor = f"function-{list(audit.parameters.functions).index(name)}"
+    return Section(anchor, f"The function {visible(name)}", pictures, [], 2)
 
 
 def data_section(audit: Audit) -> Section:
@@ -127,7 +167,7 @@ def parameters_section(audit: Audit) -> Section:
     svg = inline_svg(forest.plot_forest, audit, alt=words, size=size)
     reading = "A delivered value outside of the green interval is not what the data say."
     pictures = [Picture(svg, "All parameters side by side.", reading)]
-    if len(audit.names) > 2:
+    if len(audit.names) > 2 and not audit.parameters.functions:
         words = correlation.describe(audit)
         svg = inline_svg(correlation.plot_correlation, audit, alt=words, size=correlation.SIZE)
         reading = "Near 1 or −1, only a combination of the two parameters is determined."

@@ -118,13 +118,14 @@ def plot_forest(result: Any, *, parameter: str | None = None, ax: Any = None) ->
 
 def size_of(result: Any) -> tuple[float, float]:
     """Return the size of the figure, in inches."""
-    count = result.count if isinstance(result, Comparison) else len(result.parameters)
+    count = result.count if isinstance(result, Comparison) else len(result.parameters.scalars)
     return WIDE[0], REST + ROW * max(count, 2)
 
 
 def rows_of_audit(audit: Audit) -> Rows:
     """Return the parameters of an audit, in percent of its center; nuisance parameters last."""
-    names = sorted(audit.parameters, key=lambda name: audit.parameters[name].nuisance)
+    # Node values of an unknown function are a picture of their own.
+    names = sorted(audit.parameters.scalars, key=lambda name: audit.parameters[name].nuisance)
     group, minimum = audit.group("/matched"), audit.scan.minimum or {}
     delivered = audit.parameters.delivered or {}
 

@@ -71,13 +71,13 @@ def plot_likelihood(audit: Any, *, parameter: str | None = None, ax: Any = None)
     if ax is not None and not hasattr(ax, "subplots"):
         _draw(ax, audit, name, curve, limits)
         label(ax, named(own, name, unit=True), of=own)
-        legend_above(ax)
+        legend_above(ax, columns=2, margin=90.0)
         return ax
     figure = new_figure(SIZE) if ax is None else ax
     upper, lower = figure.subplots(2, 1)
     _draw(upper, audit, name, curve, limits)
     upper.tick_params(labelbottom=False)
-    legend_above(upper)
+    legend_above(upper, columns=2, margin=90.0)
     plot_profile(audit, parameter=name, limits=limits, legend=False, ax=lower)
     words = "Frozen profile: the field is held, this is no likelihood"
     plain(lower.set_title(words, fontsize=SMALL_SIZE, color=color("muted"), loc="left"))
@@ -111,7 +111,9 @@ def fine_curve(
     q, root = q[order], np.maximum.accumulate(root[order])
     # Dense over the whole range, and again where the picture shows it.
     shown = np.interp([-np.sqrt(TOP), np.sqrt(TOP)], root, q)
-    where = np.union1d(np.linspace(q[0], q[-1], FINE), np.linspace(shown[0], shown[1], FINE))
+    where = np.union1d(
+        np.linspace(q[0], q[-1], FINE), np.append(np.linspace(shown[0], shown[1], FINE), home)
+    )
     return parameter.to_value(where), np.interp(where, q, root) ** 2
 
 
