@@ -125,6 +125,36 @@ class TestProfile:
         with pytest.raises(ta.InputError, match="inside the bounds"):
             live.profile(observed, "a", [1.0, 6.0])
 
+    def test_near_the_estimate_a_profile_costs_few_model_runs(self):
+        calls = []
+
+        def decay(a, k):
+            calls.append((a, k))
+            return a * np.exp(-k * T)
+
+        unknown = {
+            "a": ta.Parameter(truth=1.0, bounds=(0.1, 10.0)),
+            "k": ta.Parameter(truth=2.0, bounds=(0.5, 8.0)),
+        }
+        live = ta.resolve(decay, unknown, 0.02, replicas=2, progress=False).live
+        observed = live.observed(DATA, None)
+        fit = live.fit(observed, progress=False)
+        calls.clear()
+        values = np.linspace(*np.exp([fit.fits.lower[0, 1], fit.fits.upper[0, 1]]), 21)
+        found = live.profile(observed, "k", values, fit)
+        assert len(calls) < 60
+        calls.clear()
+        live.profile(observed, "a", np.exp(fit.fits.estimate[0, :1]), fit)
+        assert not calls  # one interpolant for all parameters
+        far = live.profile(observed, "k", [0.6, 7.0], fit)
+        assert calls  # beyond it, the model itself
+        for value, deviance in zip([*values, 0.6, 7.0], [*found, *far], strict=True):
+            shape = np.exp(-value * T)  # the best amplitude is known
+            best = np.clip(shape @ DATA / (shape @ shape), 0.1, 10.0)
+            chi2 = np.sum(((DATA - best * shape) / 0.02) ** 2)
+            expected = max(chi2 - fit.fits.chi2[0], 0.0)
+            assert deviance == pytest.approx(expected, rel=1e-6, abs=0.005)
+
     @pytest.mark.parametrize("method", ["bank", "direct"])
     def test_one_parameter_needs_no_refit(self, method):
         live = resolved(method=method).live

@@ -8,7 +8,7 @@ and any parameter value can be put back into the solver and compared with them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from twoaxis.arrays import real_array
 from twoaxis.errors import InputError
 from twoaxis.progress import Advance, progress_bar
+from twoaxis.resolution.direct_fit import DirectEstimator
+from twoaxis.resolution.interpolant_fit import Interpolant, local_interpolant
 from twoaxis.resolution.layouts import ALL_LAYOUTS, Missing, Noise, WhitenedLayout, checked_data
 from twoaxis.resolution.matched_fit import Estimator, Fits, gauss_newton_step, profile_start
 from twoaxis.resolution.misfit import Check, check_residuals
@@ -25,6 +27,10 @@ from twoaxis.result import Message
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
+BoolArray = NDArray[np.bool_]
+
+# Model runs that an interpolant for a profile may take, per value; a direct fit takes more.
+RUNS_PER_VALUE = 10
 
 # Residuals below this share of the data, squared, are rounding: there is no noise to estimate.
 NO_NOISE = 1e-20
@@ -124,6 +130,28 @@ class Observed:
     messages: list[Message]
 
 
+@dataclass
+class Around:
+    """The neighborhood of the fit to some observations.
+
+    Attributes
+    ----------
+    observed : Observed
+    fits : Fits
+    slope : array, shape (n, d)
+        Whitened sensitivities at the estimate.
+    interpolant : Interpolant, optional
+        Of the model around the estimate, once it was tried.
+    tried : bool
+    """
+
+    observed: Observed
+    fits: Fits
+    slope: FloatArray
+    interpolant: Interpolant | None = None
+    tried: bool = False
+
+
 class Misfit(NamedTuple):
     """The fitting model at some parameter values, against the observations.
 
@@ -157,6 +185,7 @@ class LiveModel:
     setup: Setup
     estimator: Estimator
     noise: Noise
+    _last: dict[str, Around] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def data(self) -> dict[str, FloatArray] | None:
@@ -213,7 +242,10 @@ class LiveModel:
     def fit(self, observed: Observed, *, progress: bool = True) -> DataFit:
         """Fit the observations and check the residuals of the fit."""
         with progress_bar("fitting the data", fit_steps(self.setup), progress) as advance:
-            return fit_data(self.setup, self.estimator, observed.layout, observed.values, advance)
+            found = fit_data(self.setup, self.estimator, observed.layout, observed.values, advance)
+        self._last.clear()
+        self._around(observed, found)
+        return found
 
     def misfit(self, observed: Observed, values: Mapping[str, float]) -> Misfit:
         """Put physical values back into the fitting model and compare it with the observations.
@@ -232,7 +264,8 @@ class LiveModel:
         if named.all():
             point = parameters.coordinates(values)
         else:
-            fits, slope = self._linearized(observed)
+            around = self._around(observed)
+            fits, slope = around.fits, around.slope
             given = np.where(named, 0.0, fits.estimate[0])
             for j, (name, parameter) in enumerate(parameters.items()):
                 if name in values:
@@ -260,7 +293,9 @@ class LiveModel:
 
         ``deviance(v) = min over the others of chi2(v, others) - min chi2``: the other parameters
         are fitted again at every value. It is zero at the estimate, and 3.84 at the ends of a 95%
-        profile set.
+        profile set. For several parameters, values within a few standard errors are computed on
+        an interpolant of the model (`twoaxis.resolution.interpolant_fit`) where it is accurate
+        enough, and the others with the model itself.
 
         Parameters
         ----------
@@ -289,32 +324,74 @@ class LiveModel:
                 else "none",
                 "leave values beyond the bounds out, or widen the bounds",
             )
-        fits, slope = self._linearized(observed, fit)
+        around = self._around(observed, fit)
+        estimate = around.fits.estimate[0]
         held = np.array([each == name for each in parameters])
-        given = np.tile(fits.estimate[0], (len(physical), 1))
+        given = np.tile(estimate, (len(physical), 1))
         given[:, held] = parameters[name].to_coordinate(physical)[:, None]
-        start = np.clip(profile_start(slope, fits.estimate[0], given, held), *self.setup.bounds)
+        start = np.clip(profile_start(around.slope, estimate, given, held), *self.setup.bounds)
+        start[:, held] = given[:, held]
+        deviance = np.full(len(physical), np.nan)
+        if not held.all():
+            deviance = self._interpolated_profile(observed, around, start, held)
+        left = np.flatnonzero(np.isnan(deviance))
+        if left.size:
+            found = self._held_chi2(observed, start[left], given[left], held)
+            deviance[left] = np.maximum(found - around.fits.chi2[0], 0.0)
+        return np.where(np.isfinite(deviance), deviance, np.nan)
+
+    def _interpolated_profile(
+        self, observed: Observed, around: Around, start: FloatArray, held: BoolArray
+    ) -> FloatArray:
+        """Return deviances of the profile on an interpolant around the estimate.
+
+        NaN beyond its region, or everywhere where none is accurate enough.
+        """
+        unknown = np.full(len(start), np.nan)
+        direct, layout = self.estimator, observed.layout
+        if not isinstance(direct, DirectEstimator):
+            return unknown
+        if not around.tried:
+            around.tried = True
+            around.interpolant = local_interpolant(
+                direct, layout, around.fits.estimate[0], around.slope, RUNS_PER_VALUE * len(start)
+            )
+        if around.interpolant is None:
+            return unknown
+        rows = np.tile(layout.row(observed.values), (len(start), 1))
+        found = around.interpolant.refit(layout, rows, start, np.tile(~held, (len(start), 1)))
+        lowest = around.interpolant.refit(layout, rows[:1], around.fits.estimate).chi2[0]
+        known = np.isfinite(found.chi2) & found.converged & ~around.interpolant.left(found.q)
+        return np.where(known, np.maximum(found.chi2 - lowest, 0.0), np.nan)
+
+    def _held_chi2(
+        self, observed: Observed, start: FloatArray, given: FloatArray, held: BoolArray
+    ) -> FloatArray:
+        """Return chi2 with some coordinates held, fitting the others with the model itself."""
         layout = observed.layout
-        rows = np.tile(layout.row(observed.values), (len(physical), 1))
-        free = np.tile(~held, (len(physical), 1))
+        rows = np.tile(layout.row(observed.values), (len(start), 1))
+        free = np.tile(~held, (len(start), 1))
         chi2 = self.estimator.refit(layout, rows, start, free).chi2
         failed = ~np.isfinite(chi2)
         if failed.any() and not held.all():  # the line may have left where the model works
             again = self.estimator.refit(layout, rows[failed], given[failed], free[failed])
             chi2[failed] = again.chi2
-        return np.where(np.isfinite(chi2), np.maximum(chi2 - fits.chi2[0], 0.0), np.nan)
+        return chi2
 
-    def _linearized(
-        self, observed: Observed, fit: DataFit | None = None
-    ) -> tuple[Fits, FloatArray]:
-        """Return the fit to the observations, and the whitened sensitivities (n, d) there."""
+    def _around(self, observed: Observed, fit: DataFit | None = None) -> Around:
+        """Return the fit to the observations; it is remembered for the last ones."""
+        known = self._last.get("around")
+        if known is not None and known.observed is observed:
+            return known
         layout = observed.layout
         fits = (
             self.estimator.fit(layout, layout.row(observed.values)[None])
             if fit is None
             else fit.fits
         )
-        return fits, self.estimator.slope(layout, fits.estimate[0])
+        slope = self.estimator.slope(layout, fits.estimate[0])
+        self._last["around"] = Around(observed, fits, slope)
+        return self._last["around"]
 
     def _check_names(self, names: Iterable[str]) -> None:
         unknown = [name for name in names if name not in self.setup.parameters]

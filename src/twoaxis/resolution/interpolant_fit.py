@@ -58,6 +58,10 @@ WIDTHS = (4.0, 8.0, 16.0)
 MOST_LEAVING = 0.05
 # Where more than this share leave the widest, an interpolant is no help.
 MOST_DIRECTLY = 0.5
+# Half-width of the box around an estimate from data, for its profile likelihood.
+PROFILE_WIDTH = 5.0
+# Singular values of the sensitivities below this share of the largest are rounding.
+NULL_SHARE = 1e-7
 # An estimate this close to the edge of the box has left it.
 EDGE = 0.95
 HIGHEST_DEGREE = 10
@@ -95,18 +99,24 @@ class Box:
     def around(
         cls,
         center: FloatArray,
-        fact: Information,
-        units: FloatArray,
-        width: float,
+        directions: FloatArray,
+        reach: FloatArray,
         bounds: tuple[FloatArray, FloatArray],
     ) -> Box:
-        """Return a box of `width` standard errors, or as wide as the bounds where those end it."""
-        steps = fact.directions * units
+        """Return a box that reaches so far along each direction, or as wide as the bounds.
+
+        Parameters
+        ----------
+        center : array, shape (d,)
+        directions : array, shape (d, d)
+            A row for each, in the coordinates.
+        reach : array, shape (d,)
+            Half-width along each direction, in multiples of it; may be infinite.
+        bounds : tuple of array
+        """
         with np.errstate(divide="ignore"):
-            room = np.min((bounds[1] - bounds[0]) / np.abs(steps), axis=1)
-        return cls(
-            center, (steps * np.minimum(width * fact.standard_error, room)[:, None]).T, bounds
-        )
+            room = np.min((bounds[1] - bounds[0]) / np.abs(directions), axis=1)
+        return cls(center, (directions * np.minimum(reach, room)[:, None]).T, bounds)
 
     def place(self, q: FloatArray) -> FloatArray:
         """Return where points (B, d) lie, (B, d): faces of the box are at -1 and 1."""
@@ -371,7 +381,12 @@ def fit_on_interpolant(
     best: InterpolantFits | None = None
     reason = ""
     for width in WIDTHS:
-        box = Box.around(noiseless.estimate[0], fact, direct.units, width, direct.bounds)
+        box = Box.around(
+            noiseless.estimate[0],
+            fact.directions * direct.units,
+            width * fact.standard_error,
+            direct.bounds,
+        )
         builder = Builder(
             direct.model, layout, box, direct.center, budget, _noting(advance, layout)
         )
@@ -398,6 +413,28 @@ def fit_on_interpolant(
     if again.size:
         fits = _replaced(fits, again, direct.fit(layout, noisy[again], advance))
     return replace(best, fits=_joined(noiseless, fits), directly=len(again) + 1)
+
+
+def local_interpolant(
+    direct: DirectEstimator,
+    layout: WhitenedLayout,
+    estimate: FloatArray,
+    slope: FloatArray,
+    budget: int,
+) -> Interpolant | None:
+    """Return an interpolant around an estimate, for its profile likelihood.
+
+    It reaches `PROFILE_WIDTH` standard errors along each eigen-direction of the information that
+    the whitened sensitivities `slope`, (n, d), hold at the estimate. None where its accuracy is
+    not reached with `budget` model runs.
+    """
+    _, singular, directions = np.linalg.svd(slope * direct.units)
+    size = np.zeros(len(estimate))
+    size[: len(singular)] = singular
+    with np.errstate(divide="ignore"):
+        reach = PROFILE_WIDTH / np.where(size > NULL_SHARE * size.max(), size, 0.0)
+    box = Box.around(estimate, directions * direct.units, reach, direct.bounds)
+    return Builder(direct.model, layout, box, direct.center, budget).build(ERROR_ATOL)
 
 
 def _noting(advance: Advance | None, layout: WhitenedLayout) -> Advance | None:
