@@ -68,7 +68,17 @@ CASES = {
     "curved, exact": ta.FrozenResidual(
         curved, RATE, PLANE, ta.views.Patch(cells=3), jacobian=curved_slope
     ),
-    "two unknowns, two equations": ta.FrozenResidual(system, BOTH, X, BLOCKS),
+    "two unknowns, two equations": ta.FrozenResidual(
+        system,
+        BOTH,
+        X,
+        BLOCKS,
+        fitted=[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]],
+        data=[[1.1, 2.1], [3.1, 4.1], [np.nan, 6.1]],
+        observed=[[0.1], [0.2], [0.3]],
+        about={"problem": "a system", "seed": "3"},
+        equations=("mass", "momentum"),
+    ),
     "points of their own": ta.FrozenResidual(
         lambda rate: (np.exp(-rate * X) - 0.4, rate * PLANE[:9, 0] - 0.8),
         RATE,
@@ -102,6 +112,27 @@ def close(found, expected, rtol=1e-8):
     """Agreement relative to the largest value: a zero among large numbers is no puzzle."""
     found, expected = np.atleast_1d(found), np.atleast_1d(expected)
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * np.abs(expected).max())
+
+
+def test_observations_and_what_is_said_of_the_field_are_kept(pair):
+    frozen, loaded = pair
+    for name in ("fitted", "data", "observed"):
+        before, after = getattr(frozen, name), getattr(loaded, name)
+        assert (before is None) == (after is None)
+        if before is not None:
+            np.testing.assert_array_equal(before, after)
+    assert loaded.about == frozen.about
+    assert loaded.equations == frozen.equations
+    assert loaded.objective is None
+
+
+def test_fitted_values_by_layout_are_kept(tmp_path):
+    fitted = {"8": np.array([1.0, 2.0]), "9": np.array([[3.0], [4.0], [5.0]])}
+    frozen = ta.FrozenResidual(affine, RATE, X, fitted=fitted)
+    loaded = ta.load(frozen.save(tmp_path / "residual.nc"))
+    assert list(loaded.fitted) == ["8", "9"]
+    for name, values in fitted.items():
+        np.testing.assert_array_equal(loaded.fitted[name], values)
 
 
 def test_score_and_scan_are_the_same(pair):
@@ -367,7 +398,7 @@ def test_texts_that_no_file_can_hold(note, tmp_path):
 
 def test_plain_xarray_opens_it_and_it_explains_itself(path):
     with xr.open_dataset(path) as data:
-        assert data.attrs["schema"] == "twoaxis.residual/1"
+        assert data.attrs["schema"] == "twoaxis.residual/2"
         for name, variable in data.variables.items():
             assert variable.attrs.get("long_name"), name
         if data.attrs["form"] == "affine":
@@ -463,7 +494,7 @@ NESTED = {"kind": "blocks", "weights": [1.0], "views": [{"kind": "pointwise"}]}
 for _ in range(20):
     NESTED = {"kind": "blocks", "weights": [1.0], "views": [NESTED]}
 TAMPERED = {
-    "another version": (attribute("schema", "twoaxis.residual/2"), r"version .2."),
+    "another version": (attribute("schema", "twoaxis.residual/3"), r"version .3."),
     "no form": (attribute("form", "code"), "form 'code'"),
     "samples of elsewhere": (put("samples", 1.0), "residual_center"),
     "samples not finite": (put("samples", np.nan), "not finite"),
@@ -496,6 +527,19 @@ TAMPERED = {
     "a view without end": (attribute("view", DEEP), None),
     "a view too deep": (attribute("view", json.dumps(NESTED)), "a view of the kind"),
     "a view with options": (attribute("view", '{"kind": "patch", "x": 1}'), "a view of the kind"),
+    "fitted values of another shape": (attribute("fitted_shapes", "[[null, [3, 3]]]"), "6 numbers"),
+    "shapes below zero": (attribute("fitted_shapes", "[[null, [-3, -2]]]"), "6 numbers"),
+    "shapes that are none": (attribute("fitted_shapes", '{"a": 3}'), "shapes of fitted"),
+    "shapes without end": (attribute("fitted_shapes", "[" * 50_000), None),
+    "a fitted value too many": (
+        attribute("fitted_shapes", '[[null, [3, 2]], ["a", [0]]]'),
+        "fitted values of",
+    ),
+    "data of a huge shape": (attribute("data_shape", "[4611686018427387904, 4]"), "6 numbers"),
+    "data of no shape": (attribute("data_shape", '"os.system"'), "6 numbers"),
+    "data of too many axes": (attribute("data_shape", str([6] + [1] * 20)), "6 numbers"),
+    "too few observed points": (lambda d: d.isel(observation=slice(2)), "observed of shape"),
+    "no value about it": (lambda d: d.drop_vars("about_value"), "2 keys and 0 values"),
     "weights too few": (blocks(weights=[1.0]), "one weight for each"),
     "weights of nothing": (blocks(weights="abc"), None),
     "views that are none": (blocks(views=3), None),

@@ -157,3 +157,27 @@ def test_every_residual_value_knows_its_equation():
     names, rows = own.equation_of(4)
     assert names == ["equation 1", "equation 2"]
     assert rows.tolist() == [0, 0, 0, 1]
+
+
+def test_observations_of_different_lengths_are_refused():
+    def frozen(**known):
+        return ta.FrozenResidual(
+            lambda k: k * np.ones(4),
+            {"k": ta.Parameter(bounds=(0.5, 2.0))},
+            np.arange(4.0),
+            **known,
+        )
+
+    good = frozen(fitted=np.ones((3, 2)), data=np.zeros((3, 2)), observed=np.arange(3.0))
+    assert good.observed.shape == (3, 1)
+    assert frozen(data=[1.0, np.nan]).data.shape == (2,)  # a missing reading is no error here
+    for wrong in (
+        {"fitted": np.ones(3), "data": np.ones(4)},
+        {"fitted": np.ones((3, 2)), "data": np.ones(6)},
+        {"data": np.ones(3), "observed": np.zeros((4, 2))},
+        {"fitted": np.ones(3), "observed": np.zeros((4, 2))},
+    ):
+        with pytest.raises(ta.InputError, match="data and fitted of one shape"):
+            frozen(**wrong)
+    with pytest.raises(ta.InputError, match="data as real numbers"):
+        frozen(data=["a"])

@@ -317,7 +317,7 @@ class FrozenResidual:
         called at Chebyshev nodes inside the bounds, as often as interpolation between them
         needs to be accurate to 1e-8 (1e-5 in single precision), at most 5,000 times; the
         accuracy that was reached is stored and is the last note of the loaded residual.
-        `residual_at` is not stored.
+        `residual_at` and `objective` are not stored.
 
         Parameters
         ----------

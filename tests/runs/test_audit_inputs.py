@@ -38,6 +38,24 @@ def test_everything_that_is_known(run, inputs):
     assert blind["residual"].parameters["lam"].delivered == run.delivered["lam"]
 
 
+def test_the_frozen_residual_knows_data_field_and_loss(run):
+    frozen, dataset = run.frozen, run.dataset
+    np.testing.assert_array_equal(frozen.data, dataset.values)
+    np.testing.assert_array_equal(frozen.observed, dataset.coordinates)
+    np.testing.assert_array_equal(frozen.fitted, run.field(dataset.coordinates))
+    value, _ = frozen.objective.value_and_gradient(frozen.objective.start)
+    assert value == pytest.approx(run.objective().value_and_gradient(frozen.objective.start)[0])
+    assert frozen.about["problem"] == "allen-cahn"
+    assert frozen.about["seed"] == "0"
+    assert frozen.about["steps"] == "6"
+    assert frozen.about["run"] == run.key
+    first, *_, last = (each for _, each in run.follow())
+    assert first.objective is last.objective is None
+    assert first.fitted.shape == frozen.fitted.shape
+    assert np.abs(first.fitted - frozen.fitted).max() > 0
+    assert replace(run, status="diverged").frozen.objective is None
+
+
 def test_a_delivered_value_outside_the_bounds_is_noted(run, inputs):
     outside = moved(run, 30.0)
     for truth in (True, False):

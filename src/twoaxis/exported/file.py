@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
@@ -52,6 +53,8 @@ from twoaxis.views.view import View
 
 FloatArray = NDArray[np.float64]
 
+# More axes than these are in no array of observations.
+MOST_AXES = 8
 # The code of a note that is a plain text.
 NOTE = "note"
 
@@ -84,6 +87,12 @@ LAYOUT: Layout = {
     "point_set_axes": Variable(("point_set",), "int", "number of coordinates of each set"),
     "field": _optional(("point",), "float", "learned field at the points, for figures"),
     "axis_name": _optional(("named_axis",), "text", "name of the coordinate of a point"),
+    "fitted": _optional(("fitted_value",), "float", "what the field predicts for the observations"),
+    "data": _optional(("datum",), "float", "observed values; NaN: no reading", finite=False),
+    "observed": _optional(("observation", "observed_axis"), "float", "observed points"),
+    "about_key": _optional(("about_entry",), "text", "what is said of the field"),
+    "about_value": _optional(("about_entry",), "text", "for the head of a page"),
+    "equation_name": _optional(("named_equation",), "text", "name of an equation"),
     "view_array": _optional(("view_row", "view_column"), "float", "numbers of the training view"),
 }
 ATTRIBUTES = (
@@ -96,6 +105,8 @@ ATTRIBUTES = (
     "several_points",
     "field_name",
     "view",
+    "fitted_shapes",
+    "data_shape",
     "sha256",
 )
 
@@ -105,6 +116,7 @@ class ExportedResidual(Result[xr.Dataset]):
     """The content of an exported residual; `twoaxis.load` returns its `frozen`."""
 
     schema = "residual"
+    version = 2
     layouts = {"/": LAYOUT}  # noqa: RUF012
     attributes = {"/": ATTRIBUTES}  # noqa: RUF012
 
@@ -146,8 +158,11 @@ class ExportedResidual(Result[xr.Dataset]):
             jacobian=jacobian if data.attrs["derivative"] == "exact" else None,
             field=data["field"].values if "field" in data else None,
             field_name=str(data.attrs["field_name"]),
-            axes=tuple(map(str, data["axis_name"].values)) if "axis_name" in data else (),
+            axes=_names(data, "axis_name"),
             notes=(*notes, loaded),
+            **_observations(data),
+            about=_about(data),
+            equations=_names(data, "equation_name"),
         )
         if frozen.view is not None:
             bound = frozen.view.bind(frozen.points)
@@ -194,6 +209,10 @@ def export(frozen: FrozenResidual) -> ExportedResidual:
         "jacobian_center": reduced.form.jacobian(frozen.parameters, values),
         **_form_variables(reduced.form),
         **_point_variables(frozen),
+        **_observation_variables(frozen),
+        "about_key": [str(key) for key in frozen.about] or None,
+        "about_value": [str(value) for value in frozen.about.values()] or None,
+        "equation_name": [str(name) for name in frozen.equations] or None,
     }
     if array is not None:
         variables["view_array"] = np.atleast_2d(array)
@@ -207,6 +226,8 @@ def export(frozen: FrozenResidual) -> ExportedResidual:
         "several_points": int(isinstance(frozen.points, tuple)),
         "field_name": str(frozen.field_name),
         "view": json.dumps(plain),
+        "fitted_shapes": json.dumps([[name, part.shape] for name, part in _fitted_parts(frozen)]),
+        "data_shape": json.dumps(None if frozen.data is None else frozen.data.shape),
         "sha256": "",
     }
     found = ExportedResidual.from_values(variables, attributes)
@@ -279,6 +300,22 @@ def _point_variables(frozen: FrozenResidual) -> dict[str, Any]:
     }
 
 
+def _fitted_parts(frozen: FrozenResidual) -> list[tuple[str | None, FloatArray]]:
+    """Return what the field predicts, by layout; the name None stands for an array alone."""
+    if isinstance(frozen.fitted, Mapping):
+        return list(frozen.fitted.items())
+    return [] if frozen.fitted is None else [(None, frozen.fitted)]
+
+
+def _observation_variables(frozen: FrozenResidual) -> dict[str, Any]:
+    parts = [part.ravel() for _, part in _fitted_parts(frozen)]
+    return {
+        "fitted": np.concatenate(parts) if parts else None,
+        "data": None if frozen.data is None else frozen.data.ravel(),
+        "observed": frozen.observed,
+    }
+
+
 # ---------------------------------------------------------------- reading
 
 
@@ -300,6 +337,55 @@ def _points(data: xr.Dataset) -> Any:
     parts = np.split(values, np.cumsum(sizes)[:-1])
     each = tuple(part[:, :width] for part, width in zip(parts, widths, strict=True))
     return each if several else each[0]
+
+
+def _observations(data: xr.Dataset) -> dict[str, Any]:
+    """Return fitted values, data and observed points as they were."""
+    shapes = json.loads(str(data.attrs["fitted_shapes"]))
+    good = isinstance(shapes, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], (str, type(None)))
+        for pair in shapes
+    )
+    if not good:
+        raise _changed(f"shapes of fitted values {shapes!r:.80}")
+    names = [name for name, _ in shapes]
+    if None in names and names != [None]:
+        raise _changed(f"fitted values of {names!r:.80}")
+    parts = _shaped(data, "fitted", [shape for _, shape in shapes])
+    shape = json.loads(str(data.attrs["data_shape"]))
+    fitted: Any = dict(zip(names, parts, strict=True))
+    return {
+        "fitted": parts[0] if names == [None] else fitted or None,
+        "data": next(iter(_shaped(data, "data", [] if shape is None else [shape])), None),
+        "observed": data["observed"].values if "observed" in data else None,
+    }
+
+
+def _shaped(data: xr.Dataset, name: str, shapes: list[Any]) -> list[FloatArray]:
+    """Return the parts of a flat variable, each in its shape."""
+    values = data[name].values if name in data else np.empty(0)
+    fits = all(
+        isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+        for shape in shapes
+    )
+    # As floats: the product of large integers may wrap around.
+    sizes = [float(np.prod(np.array(shape, dtype=float))) for shape in shapes] if fits else []
+    if not fits or sum(sizes) != values.size or max(map(len, shapes), default=0) > MOST_AXES:
+        raise _changed(f"{values.size} numbers of {name} in the shapes {shapes!r:.80}")
+    ends = np.cumsum([int(size) for size in sizes])[:-1]
+    parts = np.split(values, ends) if shapes else []
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _names(data: xr.Dataset, variable: str) -> tuple[str, ...]:
+    return tuple(map(str, data[variable].values)) if variable in data else ()
+
+
+def _about(data: xr.Dataset) -> dict[str, str]:
+    keys, values = _names(data, "about_key"), _names(data, "about_value")
+    if len(keys) != len(values):
+        raise _changed(f"{len(keys)} keys and {len(values)} values about the field")
+    return dict(zip(keys, values, strict=True))
 
 
 def _form(data: xr.Dataset) -> Form:

@@ -191,7 +191,34 @@ class Run:
             field=here["u"],
             axes=settings.axes,
             notes=_outside(problem, snapshot.delivered),
+            fitted=_field(settings, snapshot.layers, self.dataset.coordinates),
+            data=self.dataset.values,
+            observed=self.dataset.coordinates,
+            objective=self._own_objective() if final else None,
+            about=self.about,
         )
+
+    def _own_objective(self) -> Any:
+        """Return the training loss; None where nothing can be trained on from here."""
+        try:
+            return self.objective()
+        except InputError:  # the run diverged, or all of its parameters were fixed
+            return None
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What the run is, for the head of a page."""
+        settings, dataset = self.settings, self.dataset
+        network = settings.network
+        return {
+            "problem": settings.problem.name,
+            "data": f"{dataset.label}, {len(dataset.values)} observations",
+            "method": settings.method.name,
+            "seed": str(self.seed),
+            "steps": f"{settings.steps:,}",
+            "network": f"{network.depth} layers of {network.width}, {settings.precision}",
+            "run": self.key,
+        }
 
     def resolve(
         self,
