@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 # One process per core runs tests. Threads of their linear algebra would wait for each other, and
@@ -23,6 +27,11 @@ import pytest
 matplotlib.use("Agg")
 
 ROOT = Path(__file__).parent
+# What is trained in tests takes milliseconds; compiling it as well as for use takes seconds.
+COMPILED_QUICKLY = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false"
+)
 
 # Libraries beyond the core, by the module that is imported.
 LIBRARIES = [
@@ -81,6 +90,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.option.loadscopereorder = False  # of pytest-xdist: keep the order of the tests
+    compile_quickly_and_once(config)
     missing = [name for name in LIBRARIES if not _installed(name)]
     if missing and os.environ.get("TWOAXIS_REQUIRE_ALL"):
         raise pytest.UsageError(
@@ -122,7 +132,39 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=_turn)
 
 
+def compile_quickly_and_once(config):
+    """Tell JAX, here and in all processes that start later, how programs are compiled in tests.
+
+    What the environment says already is left as it is: ``XLA_FLAGS= pytest`` compiles as for use.
+    """
+    if not _installed("jax"):
+        return
+    if "XLA_FLAGS" not in os.environ:
+        flags = {"XLA_FLAGS": COMPILED_QUICKLY}
+        # A compiler that does not know one of them ends its process.
+        known = subprocess.run(
+            [sys.executable, "-c", "from jaxlib import xla_client; xla_client.make_cpu_client()"],
+            env=os.environ | flags,
+            capture_output=True,
+            check=False,
+        )
+        os.environ |= flags if known.returncode == 0 else {"XLA_FLAGS": ""}
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        programs = config.stash[PROGRAMS] = tempfile.mkdtemp(prefix="twoaxis-programs-")
+        os.environ |= {
+            "JAX_COMPILATION_CACHE_DIR": programs,
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
+        }
+
+
+def pytest_unconfigure(config):
+    if PROGRAMS in config.stash:
+        shutil.rmtree(config.stash[PROGRAMS], ignore_errors=True)
+
+
 LEFT_OUT = pytest.StashKey[int]()
+PROGRAMS = pytest.StashKey[str]()
 
 
 @pytest.hookimpl(optionalhook=True)

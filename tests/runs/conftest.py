@@ -1,8 +1,4 @@
-"""Tiny trainings, and processes for the tests of engines and faults.
-
-Runs of engines that are compared bit for bit come from processes that are all alike: the compiler
-options of the process of the tests are others.
-"""
+"""Tiny trainings, and processes for the tests of engines and faults."""
 
 import contextlib
 import os
@@ -14,13 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tiny_training import (  # noqa: F401
-    as_shipped,
-    compiled_anew,
-    compiled_quickly,
-    made,
-    trained,
-)
+from tiny_training import compiled_anew, made, trained  # noqa: F401
 
 import twoaxis as ta
 
@@ -29,19 +19,16 @@ PATIENCE = 120
 
 
 @pytest.fixture(scope="session", autouse=True)
-def alike(tmp_path_factory):
-    """Every process finds the work of these tests, and compiles equal programs once."""
+def found_by_workers():
+    """Every process finds the work of these tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(HERE))
         patch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
-        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("jax")))
-        patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-        patch.setenv("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
         yield
 
 
 @pytest.fixture(scope="session")
-def faultwork(alike):  # noqa: ARG001
+def faultwork(found_by_workers):  # noqa: ARG001
     import faultwork  # only there once its directory is on the path
 
     return faultwork

@@ -271,7 +271,7 @@ def killed_at_random(made, store, **options):
 
 
 @pytest.mark.long
-def test_killed_at_a_random_moment(made, as_shipped, monkeypatch, tmp_path):  # noqa: ARG001
+def test_killed_at_a_random_moment(made, monkeypatch, tmp_path):
     options = dict(datasets=2, batch=2)
     wanted = undisturbed(made, tmp_path / "whole", **options)
     (tmp_path / "cut").mkdir()

@@ -42,7 +42,7 @@ def test_the_residual_is_that_of_the_network_in_double_precision(made, exact, pr
     parameters = run.problem.parameters
     q = np.array([float(p.to_coordinate(run.delivered[n])) for n, p in parameters.items()])
     with jax.enable_x64(True):
-        nested = made.quick(partial(made.nested_residual, problem, "exact"))
+        nested = jax.jit(partial(made.nested_residual, problem, "exact"))
         wanted = nested(double(run.final.layers), q, run.points[where])
     found = run.residual(**run.delivered)
     assert found.dtype == np.float64

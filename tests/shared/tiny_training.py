@@ -22,45 +22,6 @@ from twoaxis.training import METHODS, Network, RunSpec, Settings, get_method
 from twoaxis.training.backends import device
 from twoaxis.training.settings import starting_values
 
-# What is trained here takes milliseconds; compiling it well would take seconds.
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-AS_SHIPPED = device._options
-
-
-def quick(function):
-    return jax.jit(function, compiler_options=QUICK)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def compiled_quickly(tmp_path_factory):
-    """Programs are compiled without optimization, and equal ones once in all these tests."""
-    options = {
-        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("jax")),
-        "jax_persistent_cache_min_compile_time_secs": 0.0,
-        "jax_persistent_cache_min_entry_size_bytes": 0,
-    }
-    before = {name: getattr(jax.config, name) for name in options}
-    for name, value in options.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
-    device._shared.cache_clear()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(device, "_options", lambda platform: QUICK)  # noqa: ARG005
-        yield
-    device._shared.cache_clear()
-    for name, value in before.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
-
-
-@pytest.fixture
-def as_shipped(monkeypatch):
-    """Programs are compiled as everywhere else."""
-    monkeypatch.setattr(device, "_options", AS_SHIPPED)
-    device._shared.cache_clear()
-    yield
-    device._shared.cache_clear()
-
 
 @pytest.fixture
 def compiled_anew():
@@ -291,7 +252,7 @@ EQUATIONS = {
 
 
 def nested_residual(name, conditions, layers, q, points):
-    """To be called within `quick`."""
+    """To be called within `jax.jit`."""
     equation = partial(EQUATIONS[name], field_at(name, conditions, layers), q)
     return jax.vmap(equation)(points[:, 0], points[:, 1])
 
@@ -313,7 +274,7 @@ def reference_gradients(name, conditions):
 
     by_point = jax.vmap(jax.value_and_grad(one, argnums=(0, 1)), in_axes=(None, None, 0))
     data_loss = jax.value_and_grad(partial(nested_data_loss, name, conditions))
-    return quick(by_point), quick(data_loss)
+    return jax.jit(by_point), jax.jit(data_loss)
 
 
 def pointwise_matrix(points):
@@ -477,7 +438,7 @@ def made():
     names = (
         "SITES POINTS NETWORK TINY STEPS SNAPSHOTS tiny_dataset tiny_settings tiny_spec tiny_train "
         "arrays_of assert_same_bits network_at nested_derivatives nested_residual "
-        "nested_data_loss quick pointwise_matrix patch_matrix "
+        "nested_data_loss pointwise_matrix patch_matrix "
         "gaussian_pairs gaussian_matrix flat unflat Adam added pcgrad residual_yields Reference"
     )
     return SimpleNamespace(**{name: globals()[name] for name in names.split()})

@@ -1,9 +1,3 @@
 """Fixtures of the trainings: see tests/shared/tiny_training.py."""
 
-from tiny_training import (  # noqa: F401
-    as_shipped,
-    compiled_anew,
-    compiled_quickly,
-    made,
-    trained,
-)
+from tiny_training import compiled_anew, made, trained  # noqa: F401

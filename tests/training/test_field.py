@@ -46,7 +46,7 @@ def test_field_and_derivatives(made, problem, conditions, xp):
         found = field_derivatives(layers, arrays, tuple(problem.domain), problem.derivatives, xp)
         return found, field_value(layers, arrays, xp)
 
-    found, value = (both if xp is np else made.quick(both))(layers, arrays)
+    found, value = (both if xp is np else jax.jit(both))(layers, arrays)
     wanted = nested(made, problem.name, conditions)
     assert set(found) == set(problem.derivatives)
     for name in found:
@@ -61,7 +61,7 @@ WANTED = {}
 def nested(made, name, conditions):
     """By differentiating twice; compiled once for both libraries."""
     if (name, conditions) not in WANTED:
-        call = made.quick(partial(made.nested_derivatives, name, conditions))
+        call = jax.jit(partial(made.nested_derivatives, name, conditions))
         WANTED[name, conditions] = call(layers_of(), inside(PROBLEMS[name]))
     return WANTED[name, conditions]
 

@@ -163,7 +163,7 @@ def test_gradients_of_the_whole_loss(made):
                 r = made.nested_residual(name, "soft", layers, q, other.points)
                 return data + 2.0 * (r**2).mean()
 
-            gradient = made.quick(jax.grad(loss, argnums=(0, 1)))
+            gradient = jax.jit(jax.grad(loss, argnums=(0, 1)))
             by_layers, by_q = gradient(other.layers, other.q)
         found = 10 * made.flat(jax.tree.map(lambda leaf: leaf[0], state["layers_adam"][0].mu))
         assert_allclose(found, made.flat(by_layers), rtol=1e-9, atol=1e-13)

@@ -50,8 +50,8 @@ def nested(made, layers, where, axes):
 )
 def test_derivatives_are_those_of_nested_differentiation(made, xp, width, depth, scale):
     layers, where = drawn(width, depth, scale=scale), points()
-    wanted = made.quick(lambda *given: nested(made, *given, "xt"))(layers, where)
-    found = compiled(made, xp)(layers, where.T)
+    wanted = jax.jit(lambda *given: nested(made, *given, "xt"))(layers, where)
+    found = compiled(xp)(layers, where.T)
     assert set(found) == set(ALL)
     for name in ALL:
         size = np.abs(wanted[name]).max()
@@ -59,7 +59,7 @@ def test_derivatives_are_those_of_nested_differentiation(made, xp, width, depth,
     assert_allclose(value(layers, where.T, np), wanted["u"], rtol=1e-12, atol=1e-15)
 
 
-def compiled(made, xp):
+def compiled(xp):
     """The derivatives as the engine takes them: with NumPy at once, with JAX in a program."""
 
     def call(layers, inputs):
@@ -67,7 +67,7 @@ def compiled(made, xp):
         assert_allclose_if_numpy(found["u"], value(layers, inputs, xp))
         return found
 
-    return call if xp is np else made.quick(call)
+    return call if xp is np else jax.jit(call)
 
 
 def assert_allclose_if_numpy(found, wanted):
@@ -79,7 +79,7 @@ def assert_allclose_if_numpy(found, wanted):
 def test_any_number_of_axes(made, inputs):
     axes = "xyt"[:inputs]
     layers, where = drawn(6, 2, inputs), points(9, inputs)
-    wanted = made.quick(lambda *given: nested(made, *given, axes))(layers, where)
+    wanted = jax.jit(lambda *given: nested(made, *given, axes))(layers, where)
     found = derivatives(layers, where.T, [(1.0, 0.0)] * inputs, axes, list(wanted), np)
     for name in wanted:
         assert_allclose(found[name], wanted[name], rtol=1e-11, atol=1e-14, err_msg=name)
@@ -94,8 +94,8 @@ def test_inputs_that_are_functions_of_the_coordinates(made):
     x, t = where.T
     slopes = [(2 * np.cos(2 * x), -4 * np.sin(2 * x)), (3 * t**2, 6 * t)]
     found = derivatives(layers, np.stack([np.sin(2 * x), t**3]), slopes, ("x", "t"), ALL, np)
-    gradient = made.quick(jax.vmap(jax.grad(bent)))(where)
-    hessian = made.quick(jax.vmap(jax.hessian(bent)))(where)
+    gradient = jax.jit(jax.vmap(jax.grad(bent)))(where)
+    hessian = jax.jit(jax.vmap(jax.hessian(bent)))(where)
     for i, axis in enumerate("xt"):
         assert_allclose(found[f"u_{axis}"], gradient[:, i], rtol=1e-11, atol=1e-14)
         assert_allclose(found[f"u_{axis * 2}"], hessian[:, i, i], rtol=1e-11, atol=1e-13)
@@ -117,7 +117,7 @@ def test_gradients_by_the_weights_through_the_derivatives(made):
         found = nested(made, layers, where, "xt")
         return sum(jnp.sum(jnp.sin(found[name])) for name in ALL)
 
-    left, right = (made.quick(jax.grad(f))(layers) for f in (ours, theirs))
+    left, right = (jax.jit(jax.grad(f))(layers) for f in (ours, theirs))
     assert_allclose(made.flat(left), made.flat(right), rtol=1e-11, atol=1e-13)
 
 

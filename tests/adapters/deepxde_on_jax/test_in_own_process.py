@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 CASES = Path(__file__).with_name("cases.py")
-# What is trained there takes milliseconds; compiling it well would take seconds.
-QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
 def run(*options):
@@ -17,7 +15,7 @@ def run(*options):
     found = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-rA",
          *options, str(CASES)],
-        env={**os.environ, "DDE_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "XLA_FLAGS": QUICK},
+        env={**os.environ, "DDE_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
         cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,

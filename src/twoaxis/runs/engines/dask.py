@@ -39,7 +39,7 @@ from twoaxis.errors import InputError, WorkerError
 from twoaxis.runs.engines.engine import Outcome, reason, this_process
 from twoaxis.runs.engines.local import check_workers
 from twoaxis.runs.task import Report, Task, Work
-from twoaxis.training.backends import ATTEMPTS, ONE_THREAD, cores
+from twoaxis.training.backends import ATTEMPTS, cores, one_thread
 from twoaxis.version import __version__
 
 # Variables that workers start with; None takes one away.
@@ -78,7 +78,7 @@ def _running_cluster(count: int, gpu: bool, patience: float) -> Iterator[str]:
             dashboard_address="127.0.0.1:0",
             scheduler_kwargs={"dashboard": False},
             memory_limit="auto",
-            env=ONE_THREAD | {"OPENBLAS_NUM_THREADS": "1"},
+            env=one_thread() | {"OPENBLAS_NUM_THREADS": "1"},
             resources={"GPU": 1} if gpu else {},
             # A busy worker calls it an error that the scheduler was ended, and a scheduler that a
             # worker died. Whatever matters comes back as a result.

@@ -15,12 +15,11 @@ import jax
 
 from twoaxis.errors import InputError
 from twoaxis.training.backends.device import JaxDevice
-from twoaxis.training.backends.worker_process import ATTEMPTS, ONE_THREAD, Programs, WorkerProcess
+from twoaxis.training.backends.worker_process import ATTEMPTS, Programs, WorkerProcess, one_thread
 from twoaxis.training.settings import Settings
 
 __all__ = [
     "ATTEMPTS",
-    "ONE_THREAD",
     "Backend",
     "Device",
     "JaxDevice",
@@ -30,6 +29,7 @@ __all__ = [
     "cores",
     "find_device",
     "find_gpu",
+    "one_thread",
 ]
 
 Tree = Any  # a tree of NumPy arrays whose first axis counts the runs

@@ -33,11 +33,17 @@ Tree = Any
 
 # How often work is begun at most whose worker dies. It may have been bad luck, or the work.
 ATTEMPTS = 4
-# Keeps a process to one thread. JAX reads it when it first computes.
-ONE_THREAD = {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "NPROC": "1",
-}
+# Flags that keep XLA to one thread.
+ONE_THREAD = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+
+
+def one_thread() -> dict[str, str]:
+    """Return the variables that keep a process to one thread; JAX reads them when it starts.
+
+    Flags of the user's own stay in force.
+    """
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {ONE_THREAD}"
+    return {"XLA_FLAGS": flags.strip(), "NPROC": "1"}
 
 
 @final
@@ -206,7 +212,7 @@ def _start(log: Any) -> subprocess.Popen[bytes]:
     """Start a process with a single thread."""
     environment = os.environ | {
         "JAX_PLATFORMS": "cpu",
-        **ONE_THREAD,
+        **one_thread(),
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
     return subprocess.Popen(
