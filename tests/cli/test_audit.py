@@ -53,14 +53,18 @@ def test_the_main_job_prints_a_verdict_and_leaves_the_page(audited):
 
 
 def test_without_a_truth_there_is_no_error(store, tmp_path):
+    ta.RunStore(tmp_path / "one", create=True).save(ta.load_runs(store)[0])
     done = twoaxis(
-        "audit", "--run", store, *SHORT, "--no-truth", "--tolerance", "5,10,5", "--out", "found",
+        "audit", "--run", "one", *SHORT, "--no-truth", "--tolerance", "5,10,5", "--out", "found",
         cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert not re.search(r"\berror|\btruth", done.stdout, re.IGNORECASE)
     assert "assumed" not in done.stdout
-    assert len(list((tmp_path / "found").glob("allen-cahn-rba-d*.html"))) == 3
+    assert sorted(path.name for path in (tmp_path / "found").iterdir()) == [
+        "audit.html",
+        "audit.nc",
+    ]
 
 
 def test_only_retrainings_are_compared(store, tmp_path):
@@ -69,6 +73,7 @@ def test_only_retrainings_are_compared(store, tmp_path):
     assert {path.stem for path in (tmp_path / "found").glob("*.nc")} == set(
         ta.RunStore(store).keys()
     )
+    assert len(list((tmp_path / "found").glob("allen-cahn-rba-d*.html"))) == 3
     assert done.stdout.count("2 retrainings") == 1
     assert "3 retrainings" not in done.stdout
 

@@ -13,12 +13,15 @@ import twoaxis as ta
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory):
     """An early-stopped run of Allen–Cahn, whose observations are weak, with its audit."""
-    folder = tmp_path_factory.mktemp("audited")
-    done = twoaxis(
-        "audit", "allen-cahn", "--steps", "12", "--replicas", "20", "--tolerance", "1", cwd=folder
-    )
+    folder = tmp_path_factory.mktemp("audited") / "audit-allen-cahn"
+    ta.train(
+        "allen-cahn", datasets=8, steps=12, snapshots=2, residual_points=300,
+        network=ta.Network(16, 2), store=folder / "runs", engine="in-process", progress=False,
+    )  # fmt: skip
+    options = ("--replicas", "20", "--tolerance", "1", "--out", folder)
+    done = twoaxis("audit", "--run", folder / "runs", *options)
     assert done.returncode == 0, done.stderr
-    return folder / "audit-allen-cahn"
+    return folder
 
 
 @pytest.fixture(scope="module")

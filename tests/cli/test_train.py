@@ -39,7 +39,22 @@ def test_runs_are_trained_once_and_written_as_json(tmp_path):
     assert [path.stat().st_mtime_ns for path in stored] == times
 
 
-def test_an_engine_gives_the_same_runs(tmp_path):
+def test_an_engine_trains_the_same_runs(tmp_path):
+    command = ("train", "allen-cahn", "--datasets", "8", *TINY, "--json", "-")
+    rows = []
+    for out, engine in (("a", ()), ("b", ("--engine", "local", "--workers", "1"))):
+        done = twoaxis(*command, *engine, "--out", out, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        rows += json.loads(done.stdout)["runs"]
+    first, second = rows
+    assert [path.name for path in (tmp_path / "a").glob("??/*")] == [
+        path.name for path in (tmp_path / "b").glob("??/*")
+    ]
+    assert second["lam"] == pytest.approx(first["lam"], rel=1e-5)
+
+
+@pytest.mark.long  # tests/runs/test_engines.py compares all bits of a smaller run by default
+def test_an_engine_gives_the_same_bits(tmp_path):
     # Compiled as for use: other options may give other bits with one thread than with several.
     command = ("train", "allen-cahn", "--datasets", "8", *TINY)
     for out, engine in (("a", ()), ("b", ("--engine", "local"))):

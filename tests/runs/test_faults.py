@@ -244,7 +244,7 @@ def replace(path, other):
 
 
 def test_damaged_files_are_told_set_aside_and_made_again(
-    tmp_path, start, faultwork, undisturbed, as_if_nothing_had_happened
+    tmp_path, faultwork, undisturbed, as_if_nothing_had_happened
 ):
     store = ta.RunStore(tmp_path, create=True)
     for key in undisturbed.keys:
@@ -253,12 +253,12 @@ def test_damaged_files_are_told_set_aside_and_made_again(
     faults = [(truncate, ARRAYS), (flip_a_bit, ARRAYS), (replace, MANIFEST)]
     for key, (damage, name) in zip(undisturbed.keys, faults, strict=False):
         damage(store.path(key) / name, other)
-    client = start(faultwork.__file__, tmp_path, "in-process")
-    output, _ = client.communicate(timeout=120)
-    assert client.returncode == 0, output
-    told = [line for line in output.splitlines() if "DamageWarning" in line]
+    with pytest.warns(DamageWarning) as warned:
+        found = faultwork.sweep(tmp_path, engine="in-process")
+    assert not len(found.failures)
+    told = [str(each.message) for each in warned if each.category is DamageWarning]
     for key in undisturbed.keys[:3]:
-        assert sum(key in line for line in told) == 1, output
+        assert sum(key in line for line in told) == 1, told
     assert undisturbed.keys[3] not in " ".join(told)
     as_if_nothing_had_happened(tmp_path, damaged=3)
 
