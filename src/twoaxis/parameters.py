@@ -55,7 +55,7 @@ class Parameter:
     nuisance : bool
         Whether the parameter is estimated along with the others but is of no interest itself,
         such as an initial amount or an offset. No headline names it. It needs one known value to
-        be diagnosed at: a truth, a delivered value or a start.
+        be diagnosed at: a delivered value, a start or, around a truth, its own.
     unit : str
         Unit of the values, for labels, such as ``"m^2/s"``.
     label : str
@@ -451,8 +451,7 @@ class Parameters(Mapping[str, Parameter]):
     def delivered(self) -> dict[str, float] | None:
         """Values that training delivered, by name; None unless all of interest have one.
 
-        Training may not know a nuisance parameter. It then stands at its start, or else at its
-        truth.
+        Training may not know a nuisance parameter, which then stands at its start.
         """
         return self._known("delivered")
 
@@ -473,20 +472,28 @@ class Parameters(Mapping[str, Parameter]):
         """Return the truth or the delivered values, or raise for parameters without one."""
         known = self._known(field)
         if known is None:
+            self.nuisance_values(field)  # says which nuisance parameter has none
             missing = [name for name, p in self.items() if _value_of(p, field) is None]
-            unknown = [name for name in missing if self[name].nuisance]
-            if unknown:
-                raise InputError(
-                    "a value at which each nuisance parameter is held for the diagnosis",
-                    f"none of truth, delivered and start for {', '.join(unknown)}",
-                    "add one, as in Parameter(nuisance=True, start=..., bounds=...)",
-                )
             raise InputError(
                 f"a {field} value for every parameter",
                 f"none for {', '.join(missing)}",
                 f"add it, as in Parameter({field}=..., bounds=...)",
             )
         return known
+
+    def nuisance_values(
+        self, field: Literal["truth", "delivered"] = "delivered"
+    ) -> dict[str, float]:
+        """Return the values at which nuisance parameters stand (see `delivered`), by name."""
+        known = {name: _value_of(p, field) for name, p in self.items() if p.nuisance}
+        unknown = [name for name, value in known.items() if value is None]
+        if unknown:
+            raise InputError(
+                "a value at which each nuisance parameter is held for the diagnosis",
+                f"no {field} value and no start for {', '.join(unknown)}",
+                "add one, as in Parameter(nuisance=True, start=..., bounds=...)",
+            )
+        return {name: value for name, value in known.items() if value is not None}
 
     def center(self, at: str | Mapping[str, float] | None = None) -> Center:
         """Resolve `at` into the point around which a diagnosis is made.
@@ -626,12 +633,8 @@ def _value_of(parameter: Parameter, field: Literal["truth", "delivered"]) -> flo
     first: float | None = getattr(parameter, field)
     if first is not None or not parameter.nuisance:
         return first
-    # Around a candidate no truth is known: it comes last.
-    order = {
-        "delivered": (parameter.start, parameter.truth),
-        "truth": (parameter.delivered, parameter.start),
-    }
-    return next((value for value in order[field] if value is not None), None)
+    # A delivered value may stand in for the truth; around a candidate no truth is known.
+    return parameter.start if parameter.delivered is None else parameter.delivered
 
 
 def _is_number(value: Any) -> bool:

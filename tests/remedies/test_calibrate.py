@@ -218,7 +218,7 @@ def test_bad_input_is_refused_before_the_pipeline_runs():
         raise AssertionError("the pipeline must not run")
 
     two = {"a": ta.Parameter(bounds=(1, 2)), "b": ta.Parameter(bounds=(1, 2))}
-    refused("one parameter for a calibrated set", never, parameters=two)
+    refused("one parameter of interest for a calibrated set", never, parameters=two)
     refused("function of observed values and a seed", 3)
     refused("two arguments, the observed values and a seed", lambda _: 1.0)
     refused("at least 3 candidates", never, candidates=2)

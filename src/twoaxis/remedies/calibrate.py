@@ -8,6 +8,14 @@ All candidates share the same standard normal noise and the same seeds. At each 
 replicas are independent, which is all that a rank test needs, and answers vary smoothly from
 candidate to candidate. Further candidates refine the same set without new randomness, so refining
 around an edge does not select lucky draws.
+
+Nuisance parameters have no grid: at every candidate the data are simulated at one value of them,
+the plug-in. Where the observed data are known it is their fit with the candidate held,
+
+.. math:: \hat\eta(p) = \arg\min_\eta \lVert L^{-1}(y - G(p, \eta))\rVert^2,
+
+and otherwise the value at which they stand (`Parameters.delivered`). The pipeline estimates all
+parameters on every simulated dataset, as it does on the real one.
 """
 
 from __future__ import annotations
@@ -65,6 +73,8 @@ IntArray = NDArray[np.int64]
 
 LEAST_CANDIDATES = 3
 BOTH = ("candidate", "replica")
+# Where the values come from that nuisance parameters are simulated at.
+FITTED, STANDING, NO_NUISANCE = "data", "standing", "none"
 # Columns of printed text.
 WIDTH = 96
 
@@ -87,6 +97,12 @@ class Calibration(Result[xr.Dataset]):
         "/": {
             **PARAMETER_LAYOUT,
             "candidate": Variable(("candidate",), "float", "candidate value", finite=True),
+            "simulated_at": Variable(
+                ("candidate", "parameter"),
+                "float",
+                "value of each parameter that data were simulated at",
+                finite=True,
+            ),
             "replica": Variable(("replica",), "int", "simulated dataset"),
             "estimate": Variable(BOTH, "float", "value delivered by the pipeline; NaN: failed"),
             "reason": Variable(BOTH, "text", "why there is no estimate; empty where there is"),
@@ -95,7 +111,7 @@ class Calibration(Result[xr.Dataset]):
             **MESSAGE_LAYOUT,
         }
     }
-    attributes: ClassVar[Mapping[str, Iterable[str]]] = {"/": ("seed",)}
+    attributes: ClassVar[Mapping[str, Iterable[str]]] = {"/": ("seed", "plug_in")}
     rerun: Rerun | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -104,13 +120,28 @@ class Calibration(Result[xr.Dataset]):
 
     @cached_property
     def parameters(self) -> Parameters:
-        """The parameter, by its name."""
+        """The parameter in question and the nuisance parameters, by name."""
         return Parameters.from_dataset(self.data)
 
     @property
     def name(self) -> str:
-        """Name of the parameter."""
-        return self.parameters.names[0]
+        """Name of the parameter in question."""
+        return self.parameters.of_interest[0]
+
+    @property
+    def nuisance(self) -> pd.DataFrame:
+        """Values of the nuisance parameters that data were simulated at, a row per candidate."""
+        table = pd.DataFrame(
+            self.data["simulated_at"].values,
+            columns=self.parameters.names,
+            index=pd.Index(self.candidates, name=self.name),
+        )
+        return table.drop(columns=self.name)
+
+    @property
+    def plug_in(self) -> str:
+        """Where these values come from: "data", "standing", or "none" without such parameters."""
+        return str(self.data.attrs["plug_in"])
 
     @property
     def parameter(self) -> Parameter:
@@ -160,6 +191,14 @@ class Calibration(Result[xr.Dataset]):
             )
             numbers = {"failures": float(len(reasons)), "runs": float(self.retrainings)}
             found.append(Message("calibration.failures", text, "warning", numbers))
+        if self.plug_in == STANDING:
+            hidden = ", ".join(map(str, self.nuisance))
+            text = (
+                f"the nuisance parameters {hidden} are simulated at one value "
+                "for every candidate, not at their fit to the data: pass the observed data to "
+                "twoaxis.confidence_set"
+            )
+            found.append(Message("calibration.nuisance_not_fitted", text, "warning"))
         return found
 
     def confidence_set(
@@ -223,7 +262,8 @@ class Calibration(Result[xr.Dataset]):
             values.min() > 0 and not (known <= 0).any()
         )
         usable = (
-            len(self.parameters) == 1
+            len(self.parameters.of_interest) == 1
+            and np.array_equal(self.data["simulated_at"].sel(parameter=self.name), values)
             and len(values) >= 2
             and bool((np.diff(values) > 0).all())
             and positive
@@ -231,8 +271,8 @@ class Calibration(Result[xr.Dataset]):
         )
         if not usable:
             raise InputError(
-                "one parameter, ascending candidates and finite estimates that its coordinate "
-                "can represent",
+                "one parameter of interest, ascending candidates and finite estimates that its "
+                "coordinate can represent",
                 f"{len(values)} candidates of {', '.join(self.parameters)}",
                 "write the file again",
             )
@@ -268,13 +308,15 @@ def calibrate(
     ----------
     pipeline : callable
         ``pipeline(values, seed)``: observed values of shape (n,) and a seed in; a number, a mapping
-        from names to values, a `twoaxis.FrozenResidual` or an object with ``delivered`` out. An
+        from names to values, a `twoaxis.FrozenResidual` or an object with ``delivered`` out. It
+        estimates nuisance parameters as it always does, and need not return them. An
         exception, and a value that is not finite, is a failure: it is counted, and lies on both
         sides of every estimate when ranks are taken.
     forward : callable
         ``forward(**parameters)``: noise-free predictions, any simulator, any fixed shape.
     parameters : mapping of str to Parameter
-        One parameter.
+        One parameter of interest; any others as nuisance parameters, which need a start or a
+        delivered value. They are simulated there, and `twoaxis.confidence_set` fits them.
     noise : float or array
         A standard deviation, one for each entry that `forward` returns, or a covariance.
     layout : array of int, optional
@@ -345,29 +387,36 @@ def prepare(
     progress: bool,
 ) -> tuple[Rerun, Any]:
     """Check everything before expensive work starts; return the rerun and the candidates."""
-    checked = one_parameter(parameters)
-    ((name, parameter),) = checked.items()
+    checked, name = one_of_interest(parameters)
+    parameter = checked[name]
     check_pipeline(pipeline)
     check_count("replicas", replicas, 2)
     grid = candidate_grid(parameter, candidates, interval)
     known = (parameter.delivered, parameter.truth, parameter.start, grid[len(grid) // 2])
-    center = {name: float(next(value for value in known if value is not None))}
+    center = checked.nuisance_values()
+    center[name] = float(next(value for value in known if value is not None))
     simulator = build_simulator(forward, checked, noise, layout, center, vectorized)
     draws = noise_draws(seed, replicas, len(simulator.sites), len(grid))
     seeds = pipeline_seeds(seed, replicas)
-    return Rerun(pipeline, simulator, checked, draws, seeds, vectorized_pipeline, progress), grid
+    standing = checked.coordinates(center)
+    rerun = Rerun(
+        pipeline, simulator, checked, draws, seeds, standing, vectorized_pipeline, progress
+    )
+    return rerun, grid
 
 
-def one_parameter(parameters: Mapping[str, Parameter]) -> Parameters:
-    """Return the parameters if there is exactly one."""
+def one_of_interest(parameters: Mapping[str, Parameter]) -> tuple[Parameters, str]:
+    """Return the parameters and the one of interest, if there is exactly one."""
     checked = Parameters(parameters)
-    if len(checked) > 1:
+    names = checked.of_interest
+    if len(names) > 1:
         raise InputError(
-            "one parameter for a calibrated set",
-            f"the parameters {', '.join(checked)}",
-            "hold the others fixed in forward and in the pipeline, and say so beside the set",
+            "one parameter of interest for a calibrated set",
+            f"the parameters {', '.join(names)}",
+            "declare the others nuisance parameters, as in Parameter(nuisance=True, start=..., "
+            "bounds=...), and make a set for each in turn",
         )
-    return checked
+    return checked, names[0]
 
 
 def candidate_grid(
@@ -445,13 +494,17 @@ class Rerun:
     pipeline : callable
     simulator : Simulator
     parameters : Parameters
-        One parameter.
+        One of interest, and nuisance parameters.
     draws : array, shape (R, n)
         Standard normal noise, the same for every candidate.
     seeds : array of int, shape (R + 1,)
         Of the pipeline: the first for the real data, the others for the replicas.
+    standing : array, shape (d,)
+        Coordinates at which nuisance parameters stand, or start to be fitted.
     vectorized_pipeline : bool, optional
     progress : bool
+    observed : array, shape (n,), optional
+        Real data, to which nuisance parameters are fitted at every candidate.
     """
 
     pipeline: Callable[..., Any]
@@ -459,18 +512,39 @@ class Rerun:
     parameters: Parameters
     draws: FloatArray
     seeds: IntArray
+    standing: FloatArray
     vectorized_pipeline: bool | None
     progress: bool
+    observed: FloatArray | None = None
 
     @property
     def parameter(self) -> Parameter:
         """The parameter in question."""
-        return next(iter(self.parameters.values()))
+        return self.parameters[self.name]
 
     @property
     def name(self) -> str:
         """Its name."""
-        return next(iter(self.parameters))
+        return self.parameters.of_interest[0]
+
+    @property
+    def plug_in(self) -> str:
+        """Where the values of nuisance parameters come from."""
+        if not self.parameters.nuisance.any():
+            return NO_NUISANCE
+        return STANDING if self.observed is None else FITTED
+
+    def points(self, candidates: FloatArray) -> FloatArray:
+        """Return the coordinates (K, d) that data of each candidate are simulated at."""
+        free = self.parameters.nuisance
+        found = np.tile(self.standing, (len(candidates), 1))
+        found[:, ~free] = self.parameter.to_coordinate(candidates)[:, None]
+        if self.observed is None or not free.any():
+            return found
+        # From the middle of the bounds, too: far from the data one start may lead astray.
+        other = found.copy()
+        other[:, free] = np.mean(self.parameters.coordinate_bounds, axis=0)[free]
+        return self.simulator.fitted(self.observed, np.stack([found, other]), free)
 
     def answers(
         self,
@@ -491,6 +565,7 @@ class Rerun:
             title=title,
             order=order,
             proven=proven,
+            optional=[name for name in self.parameters if name != self.name],
         )
 
     def at(self, candidates: FloatArray, number: int) -> dict[str, Any]:
@@ -510,7 +585,7 @@ class Rerun:
             Variables of `Calibration` along the candidates. Where the forward model fails there
             is no answer, and the pipeline did not run.
         """
-        coordinates = self.parameter.to_coordinate(candidates)[:, None]
+        coordinates = self.points(candidates)
         values, reasons = self.simulator.simulate(coordinates, self.draws)
         usable = np.array([not reason for reason in reasons])
         count, replicas = len(candidates), len(self.draws)
@@ -536,8 +611,11 @@ class Rerun:
         reason[usable] = np.reshape(
             np.array([answer.failure for answer in found], dtype=object), (-1, replicas)
         )
+        at = self.parameters.physical(coordinates)
+        at[:, ~self.parameters.nuisance] = candidates[:, None]
         return {
             "candidate": np.asarray(candidates, dtype=float),
+            "simulated_at": at,
             "estimate": estimate,
             "reason": reason,
             "round": np.full(count, number),
@@ -609,7 +687,7 @@ def _calibration(
         "replica": np.arange(len(rerun.draws)),
         **message_variables(list(messages.values())),
     }
-    found = Calibration.from_values(values, {"seed": seed})
+    found = Calibration.from_values(values, {"seed": seed, "plug_in": rerun.plug_in})
     found.rerun = rerun
     return found
 

@@ -8,6 +8,7 @@ the edges of the set until they stand still.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -21,6 +22,7 @@ from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable, labelled
 from twoaxis.parameters import Parameter
 from twoaxis.remedies.calibrate import (
+    FITTED,
     Calibration,
     Rerun,
     extended,
@@ -334,6 +336,8 @@ class ConfidenceSet(Result[xr.DataTree]):
         inside = " and ".join(map(interval_text, self.intervals)) or "empty"
         budget = self.data.attrs["budget"]
         allowed = f" (budget: {budget})" if budget else ""
+        hidden = ", ".join(map(str, known.nuisance))
+        plug_in = [f"  {hidden} fitted to the data at every candidate"]
         lines = [
             f"{100 * self.level:g}% confidence set of {known.name}: {inside}",
             f"  delivered {self.estimate:.5g}; {corrected}",
@@ -341,6 +345,7 @@ class ConfidenceSet(Result[xr.DataTree]):
             f"edges {error['low']:.2g} and {error['high']:.2g}",
             f"  {len(known.candidates)} candidates, {known.replicas} replicas each; "
             f"{self.retrainings} runs of the pipeline{allowed}",
+            *(plug_in if known.plug_in == FITTED else []),
         ]
         return "\n".join([*lines, *map(warning_line, self.messages)])
 
@@ -449,6 +454,12 @@ def confidence_set(
     set then holds the truth with the stated probability, however biased the pipeline is, if the
     simulator and the noise describe the data.
 
+    With nuisance parameters the data of every candidate are simulated at their fit to the observed
+    data, with the candidate held, and the pipeline estimates them again on each simulated dataset.
+    The level is then approximate: it would be exact if the answers did not depend on their true
+    values, or if these were known. Holding them fixed in forward and pipeline instead gives sets
+    that are too narrow.
+
     The guarantee holds at the candidates that were tested. Between them the bounds are
     interpolated linearly in the coordinate, and refinement puts candidates where that matters.
 
@@ -460,7 +471,7 @@ def confidence_set(
         As for `twoaxis.calibrate`.
     data : array, optional
         The observed values, in the order of `layout` or in the shape of forward's output. The
-        pipeline runs on them once.
+        pipeline runs on them once, and nuisance parameters are fitted to them.
     estimate : float, optional
         What the pipeline delivered, in place of `data`. Without both, ``delivered`` of the
         parameter.
@@ -512,6 +523,8 @@ def confidence_set(
     )
     allowed = _checked_budget(budget, len(grid) * count + (data is not None), len(grid), count)
     delivered, cost = _delivered(rerun, data, estimate)
+    if data is not None:
+        rerun = replace(rerun, observed=rerun.simulator.observed(data))
     found = first_round(rerun, grid, seed)
     found, rounds = _refined(found, rerun, delivered, level, statistic, refine, allowed - cost)
     return _set(found, delivered, level, statistic, cost, budget or 0, rounds)
@@ -596,6 +609,15 @@ def set_from_calibration(
             "one from a file or from another process",
             "run the pipeline on the data and pass estimate=...",
         )
+    fitted_to = None if found.rerun is None else found.rerun.observed
+    if data is not None and found.rerun is not None and found.plug_in == FITTED:
+        observed = found.rerun.simulator.observed(data)
+        if fitted_to is None or not np.array_equal(observed, fitted_to):
+            raise InputError(
+                "the data that nuisance parameters were fitted to at every candidate",
+                "others",
+                "call twoaxis.confidence_set with these data, which fits them again",
+            )
     delivered, runs = (
         (checked_estimate(found.parameter, estimate), 0)
         if found.rerun is None or data is None

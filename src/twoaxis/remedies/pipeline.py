@@ -9,7 +9,7 @@ reason and counted, because leaving it out would make the other answers look bet
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +90,7 @@ def run_pipeline(
     title: str = "running the pipeline",
     order: IntArray | None = None,
     proven: bool = False,
+    optional: Collection[str] = (),
 ) -> list[Answer]:
     """Run a pipeline on every dataset.
 
@@ -113,6 +114,8 @@ def run_pipeline(
     proven : bool
         Whether the pipeline is known to answer: then calls that raise are failures, however many,
         and not a defect.
+    optional : collection of str
+        Parameters whose values may be missing in an answer.
 
     Returns
     -------
@@ -123,25 +126,34 @@ def run_pipeline(
     if not len(values):
         return []
     if together:
-        return _batch(pipeline, values, seeds, parameters, proven)
+        return _batch(pipeline, values, seeds, parameters, proven, optional)
     turns = np.arange(len(values)) if order is None else order
-    found = list(_one_by_one(pipeline, values, seeds, turns, parameters, progress, title, proven))
+    found = list(
+        _one_by_one(pipeline, values, seeds, turns, parameters, progress, title, proven, optional)
+    )
     return [found[place] for place in np.argsort(turns)]
 
 
-def read_answer(output: Any, parameters: Parameters) -> Answer:
-    """Return what a pipeline returned as an answer; an unusable value is a failure."""
+def read_answer(output: Any, parameters: Parameters, optional: Collection[str] = ()) -> Answer:
+    """Return what a pipeline returned as an answer; an unusable value is a failure.
+
+    An unusable value of an `optional` parameter is left out.
+    """
     if output is None:
         return Answer({}, "the pipeline returned nothing")
     if getattr(output, "finished", True) is False:
         return Answer({}, str(getattr(output, "status", "the pipeline did not finish")))
-    values = _values(output, parameters)
-    for name, parameter in parameters.items():
-        value = values[name]
+    values = _values(output, parameters, optional)
+    for name in list(values):
+        value, failure = values[name], ""
         if not np.isfinite(value):
-            return Answer({}, f"{name} = {value} is not finite")
-        if parameter.coordinate == "log" and value <= 0:
-            return Answer({}, f"{name} = {value:g} is not positive, as its coordinate demands")
+            failure = f"{name} = {value} is not finite"
+        elif parameters[name].coordinate == "log" and value <= 0:
+            failure = f"{name} = {value:g} is not positive, as its coordinate demands"
+        if failure and name in optional:
+            del values[name]
+        elif failure:
+            return Answer({}, failure)
     return Answer(values, source=output)
 
 
@@ -154,6 +166,7 @@ def _one_by_one(
     progress: bool,
     title: str,
     proven: bool,
+    optional: Collection[str],
 ) -> Iterator[Answer]:
     raised = 0
     with progress_bar(title, len(values), progress) as advance:
@@ -172,7 +185,7 @@ def _one_by_one(
                     ) from error
                 yield _raised(error)
             else:
-                yield read_answer(output, parameters)
+                yield read_answer(output, parameters, optional)
             advance(1)
 
 
@@ -186,6 +199,7 @@ def _batch(
     seeds: IntArray,
     parameters: Parameters,
     proven: bool,
+    optional: Collection[str],
 ) -> list[Answer]:
     """Return the answers of one call for all datasets."""
     try:
@@ -200,7 +214,7 @@ def _batch(
             f"{type(error).__name__}: {error}",
             "return NaN for a dataset that fails, or pass vectorized=False",
         ) from error
-    return [read_answer(each, parameters) for each in _rows(output, len(values))]
+    return [read_answer(each, parameters, optional) for each in _rows(output, len(values))]
 
 
 def _rows(output: Any, count: int) -> list[Any]:
@@ -225,25 +239,25 @@ def _rows(output: Any, count: int) -> list[Any]:
     )
 
 
-def _values(output: Any, parameters: Parameters) -> dict[str, float]:
+def _values(output: Any, parameters: Parameters, optional: Collection[str]) -> dict[str, float]:
     """Return the delivered values by name."""
+    needed = [name for name in parameters if name not in optional]
     given: Any = output
     if isinstance(output, FrozenResidual):
         given = {name: p.delivered for name, p in output.parameters.items()}
     elif not isinstance(output, Mapping) and hasattr(output, "delivered"):
         given = output.delivered
     if not isinstance(given, Mapping):
-        if len(parameters) > 1:
-            raise _unusable(output, parameters)
-        given = {next(iter(parameters)): given}
+        if len(needed) > 1:
+            raise _unusable(output, needed)
+        given = {needed[0]: given}
     found = {name: _number(given.get(name)) for name in parameters}
-    missing = [name for name, value in found.items() if value is None]
-    if missing:
-        raise _unusable(output, parameters)
+    if any(found[name] is None for name in needed):
+        raise _unusable(output, needed)
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _unusable(output: Any, parameters: Parameters) -> InputError:
+def _unusable(output: Any, parameters: Sequence[str]) -> InputError:
     return InputError(
         f"answers of the pipeline that give {', '.join(parameters)}",
         repr(output)[:100],

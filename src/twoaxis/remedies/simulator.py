@@ -3,6 +3,9 @@ r"""The user's simulator and noise: simulated datasets at any parameter.
 A simulated dataset is :math:`y = G(q) + L z`: the forward model at a parameter, restricted to the
 observed entries, plus standard normal noise :math:`z` times the factor :math:`L` of the noise
 covariance. All parameters share the same draws :math:`z`, so that only the parameter differs.
+
+Where real data are known, nuisance parameters can be fitted to them at any value of the others
+(`Simulator.fitted`).
 """
 
 from __future__ import annotations
@@ -19,14 +22,18 @@ from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel
 from twoaxis.observations import standard_noise
 from twoaxis.parameters import Parameters
-from twoaxis.resolution.layouts import checked_layouts, checked_noise
+from twoaxis.resolution.direct_fit import DirectEstimator
+from twoaxis.resolution.layouts import WhitenedLayout, Whitener, checked_layouts, checked_noise
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 LAYOUT = "observed"
 # Simulated datasets are held together, up to this many gigabytes.
 VALUES_LIMIT = 4.0
+# Unit of the differences by which a fit is linearized, as a share of the bounds.
+DIFFERENCE_SHARE = 0.1
 # Keeps the seeds of the pipeline apart from the noise of the same seed.
 PIPELINE_STREAM = 1
 
@@ -41,13 +48,18 @@ class Simulator:
         Restricted to the observed entries, in the order of the layout.
     sites : array of int, shape (n,)
         Flat indices into the output of the forward model.
-    factor : array, shape (n,) or (n, n)
-        Standard deviations of independent noise, or a lower Cholesky factor of its covariance.
+    white : Whitener
+        Of the noise at these sites.
     """
 
     model: ForwardModel
     sites: NDArray[np.intp]
-    factor: FloatArray
+    white: Whitener
+
+    @property
+    def factor(self) -> FloatArray:
+        """Standard deviations (n,) of the noise, or a factor (n, n) of its covariance."""
+        return self.white.factor
 
     def color(self, draws: FloatArray) -> FloatArray:
         """Return standard normal noise, shape (R, n), as noise of this observation."""
@@ -70,6 +82,41 @@ class Simulator:
         """
         clean, reasons = self.model(coordinates)
         return clean[:, None] + self.color(draws), reasons
+
+    def fitted(self, observed: FloatArray, starts: FloatArray, free: BoolArray) -> FloatArray:
+        """Fit the free coordinates to observed values, with the others held.
+
+        Parameters
+        ----------
+        observed : array, shape (n,)
+        starts : array, shape (S, K, d)
+            Coordinates of K points, from S starts each; the lowest misfit counts.
+        free : array of bool, shape (d,)
+
+        Returns
+        -------
+        array, shape (K, d)
+            Where the model fails from every start, the first one.
+        """
+        count, points, dimension = starts.shape
+        size = len(self.sites)
+        base = self.white(self.model.center_values[self.sites])
+        layout = WhitenedLayout(LAYOUT, self.sites, np.arange(size), self.white, base)
+        estimator = DirectEstimator(
+            model=self.model,
+            center=starts[0, 0],
+            units=DIFFERENCE_SHARE * np.ptp(self.model.parameters.coordinate_bounds, axis=0),
+            level=0.95,  # of sets, which are not asked for
+            seeds=np.empty((0, dimension)),
+            seed_predictions=np.empty((0, size)),
+            starts=1,
+            failures=[],
+        )
+        rows = np.broadcast_to(layout.row(observed), (count * points, len(observed)))
+        begin = starts.reshape(-1, dimension)
+        found = estimator.refit(layout, rows, begin, np.broadcast_to(free, begin.shape))
+        best = found.chi2.reshape(count, points).argmin(axis=0)
+        return np.asarray(found.q.reshape(starts.shape)[best, np.arange(points)])
 
     def observed(self, data: ArrayLike) -> FloatArray:
         """Return observed values in the order of the layout."""
@@ -109,7 +156,7 @@ def build_simulator(
     ((name, sites),) = checked_layouts(named, model.size).items()
     known = checked_noise(noise, model.shape)
     model.observe(sites)
-    return Simulator(model, sites, known.whitener(sites, name).factor)
+    return Simulator(model, sites, known.whitener(sites, name))
 
 
 def noise_draws(
