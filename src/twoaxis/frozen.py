@@ -51,9 +51,11 @@ class FrozenResidual:
     parameters : mapping of str to Parameter or UnknownFunction
     points : array, shape (N, k) or (N,)
         Where the residual is evaluated. For several equations on points of their own, a
-        sequence with one array for each.
+        sequence with one array for each: the equation inside, an initial condition, a flux on
+        the boundary. A parameter may appear in some of them only.
     view : View, optional
-        The residual metric that the field was trained under.
+        The residual metric that the field was trained under; for several equations
+        `twoaxis.views.Blocks`, with a view and a weight for each.
     jacobian : callable, optional
         ``jacobian(**parameters)``: exact derivatives with respect to the physical
         parameters, shape (N, d), where they are known.
@@ -120,6 +122,13 @@ class FrozenResidual:
                     'narrow them, or pass coordinate="log" for a positive parameter',
                 )
         object.__setattr__(self, "points", _checked_points(self.points))
+        several = len(self.points) if isinstance(self.points, tuple) else 0
+        if several and self.equations and len(self.equations) != several:
+            raise InputError(
+                f"a name for each of the {several} equations that have points of their own",
+                f"equations={self.equations!r}",
+                "give as many names as sets of points, or leave them out",
+            )
         check_callable("residual", self.residual, self.known.argument_names)
         for name in ("jacobian", "residual_at"):
             given = getattr(self, name)
@@ -538,6 +547,13 @@ def bound_view(frozen: FrozenResidual, view: View | BoundView | None) -> Any:
             "a view of the residual",
             f"the class {chosen.__name__}" if isinstance(chosen, type) else type(chosen).__name__,
             "pass one of twoaxis.views, for instance twoaxis.views.Patch(cells=8)",
+        )
+    if isinstance(frozen.points, tuple) and not hasattr(chosen, "views"):
+        count = len(frozen.points)
+        raise InputError(
+            f"a view for each of the {count} equations, which have points of their own",
+            f"one for all, {chosen.describe()}",
+            f"pass twoaxis.views.Blocks([...], weights=[...]) with {count} of each",
         )
     return chosen.bind(frozen.points)
 

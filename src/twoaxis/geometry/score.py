@@ -296,9 +296,10 @@ def sampling_error(
         + applied[:, 1:] * e[:, None]
         - jacobian * (metric.diagonal() * e)[:, None]
     )
-    cells = getattr(metric, "cells", None)
-    if cells is not None:
-        influence = _within(influence, cells)
+    for block in metric.blocks:
+        cells = getattr(block.view, "cells", None)
+        if cells is not None:
+            influence[block.rows] = _within(influence[block.rows], cells)
     moved = influence @ np.linalg.pinv(H, rcond=1e-12, hermitian=True)
     return np.asarray(np.sqrt(np.sum(moved**2, axis=0)))
 

@@ -12,7 +12,8 @@ resolved in the same modes, which is the one of the published table.
 
 A view that weighs every point by itself (pointwise, weighted) has unit vectors as modes. An
 audit resolves its strength, ``|M^(1/2) J|^2``, in the eigenvectors of the Gaussian kernel
-instead, from coarse to fine; any orthonormal basis keeps the sums.
+instead, from coarse to fine; any orthonormal basis keeps the sums. Of a block view every equation
+has modes of its own.
 
 Nuisance parameters are projected out of ``J`` and ``r`` first (`twoaxis.geometry.score` has the
 formulas), so that the contributions to a parameter of interest sum to its strength ``S_ii`` and
@@ -43,7 +44,7 @@ from twoaxis.result import (
     interest_only,
     require,
 )
-from twoaxis.views.view import BoundDiagonal
+from twoaxis.views.view import Block, BoundDiagonal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -415,17 +416,14 @@ def spectrum_from(
     left, J = without_nuisance(local.residual, local.jacobian, metric, known.nuisance)
     # A nuisance parameter itself is read against the residual that it is fitted to.
     residuals, own = np.column_stack([left, local.residual]), known.nuisance.astype(np.intp)
-    if smooth and isinstance(metric, BoundDiagonal):
-        # Here and not above: only this needs a view of its own.
-        from twoaxis.views import Gaussian
-
-        kernel = Gaussian().bind(places)
-        values, vectors = kernel.eigenpairs(None if count is None else min(count, size))
-        root = np.sqrt(metric.diagonal())
+    if smooth and any(isinstance(block.view, BoundDiagonal) for block in metric.blocks):
+        values, vectors, weights, root = _smooth_modes(metric, places, count)
         along_j, along_r = (vectors.T @ (root[:, None] * each) for each in (J, residuals))
-        weights = np.ones(len(values))
-        basis = "eigenvectors of the Gaussian kernel, from coarse to fine"
-        complete = len(values) >= size
+        kind = (
+            "the Gaussian kernel" if len(metric.blocks) == 1 else "each equation's kernel or view"
+        )
+        basis = f"eigenvectors of {kind}, from coarse to fine"
+        complete = len(values) >= sum(_mode_number(block) for block in metric.blocks)
     else:
         values, vectors = metric.eigenpairs(count)
         along_j, along_r = vectors.T @ J, vectors.T @ residuals
@@ -459,6 +457,57 @@ def spectrum_from(
         "centered_on": center.kind,
     }
     return Spectrum.from_values(found, about)
+
+
+def _mode_number(block: Block) -> int:
+    """Return how many modes of a block contribute in `_smooth_modes`."""
+    diagonal = isinstance(block.view, BoundDiagonal)
+    return 0 if block.weight == 0 else block.view.size if diagonal else block.view.rank
+
+
+def _smooth_modes(
+    metric: BoundView, places: FloatArray, count: int | None
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return modes that go from coarse to fine, for views that weigh every point by itself.
+
+    Each equation has modes of its own, on its own points: the eigenvectors of the Gaussian
+    kernel where its view is diagonal, and else those of its view. Modes of several equations are
+    ordered by their eigenvalues as shares of the largest of their equation.
+
+    Returns
+    -------
+    eigenvalues : array, shape (K,)
+        Of the kernel for one equation, else relative, largest first.
+    vectors : array, shape (N, K)
+    weights : array, shape (K,)
+        Of the squared components.
+    root : array, shape (N,)
+        What residual and sensitivity are multiplied by before their components are taken.
+    """
+    # Here and not above: only this needs a view of its own.
+    from twoaxis.views import Gaussian
+
+    root = np.ones(metric.size)
+    found: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+    for rows, weight, view in metric.blocks:
+        if weight == 0:
+            continue
+        if isinstance(view, BoundDiagonal):
+            kernel = Gaussian().bind(places[rows])
+            values, vectors = kernel.eigenpairs(None if count is None else min(count, view.size))
+            root[rows] = np.sqrt(weight * view.diagonal())
+            weights = np.ones(len(values))
+        else:
+            values, vectors = view.eigenpairs(count)
+            weights = weight * np.maximum(values, 0.0)
+        if len(metric.blocks) > 1:
+            values = values / values[0]
+        wide = np.zeros((metric.size, len(values)))
+        wide[rows] = vectors
+        found.append((values, wide, weights))
+    values, weights = (np.concatenate([each[k] for each in found]) for k in (0, 2))
+    order = np.argsort(-values, kind="stable")[:count]
+    return values[order], np.hstack([each[1] for each in found])[:, order], weights[order], root
 
 
 def _checked_band(band: Any) -> tuple[int, int]:

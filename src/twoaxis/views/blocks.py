@@ -16,7 +16,7 @@ from scipy.linalg import block_diag
 
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
-from twoaxis.views.view import BoundView, View, checked_weights
+from twoaxis.views.view import Block, BoundView, View, checked_weights
 
 
 @final
@@ -106,6 +106,13 @@ class _BoundBlocks(BoundView):
     def size(self) -> int:
         """The length of the concatenated residual vector."""
         return int(self._ends[-1])
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """One for each equation."""
+        ends = self._ends.tolist()
+        rows = [slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+        return tuple(map(Block, rows, self._weights.tolist(), self._parts))
 
     @property
     def rank(self) -> int:

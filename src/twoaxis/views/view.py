@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -67,6 +67,11 @@ class BoundView(ABC):
     @abstractmethod
     def diagonal(self) -> FloatArray:
         """Return the diagonal of M, shape (N,)."""
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The diagonal blocks of M, in order: one for each equation, or M itself."""
+        return (Block(slice(0, self.size), 1.0, self),)
 
     def apply(self, vectors: ArrayLike) -> FloatArray:
         """Return ``M v``, in the shape of `vectors`.
@@ -160,6 +165,24 @@ class BoundView(ABC):
     @abstractmethod
     def _eigenpairs(self, count: int) -> tuple[FloatArray, FloatArray]:
         """Return `count` leading pairs, ``1 <= count <= rank``."""
+
+
+class Block(NamedTuple):
+    """A diagonal block of M.
+
+    Attributes
+    ----------
+    rows : slice
+        Its residual values.
+    weight : float
+        The factor of its loss.
+    view : BoundView
+        The metric of its residual, without that factor.
+    """
+
+    rows: slice
+    weight: float
+    view: BoundView
 
 
 def checked_columns(name: str, vectors: ArrayLike, size: int) -> tuple[FloatArray, tuple[int, ...]]:
