@@ -548,7 +548,10 @@ def bound_view(frozen: FrozenResidual, view: View | BoundView | None) -> Any:
             f"the class {chosen.__name__}" if isinstance(chosen, type) else type(chosen).__name__,
             "pass one of twoaxis.views, for instance twoaxis.views.Patch(cells=8)",
         )
-    if isinstance(frozen.points, tuple) and not hasattr(chosen, "views"):
+    # Here and not above: views are needed to bind one, and not to hold a residual.
+    from twoaxis.views import Blocks
+
+    if isinstance(frozen.points, tuple) and not isinstance(chosen, Blocks):
         count = len(frozen.points)
         raise InputError(
             f"a view for each of the {count} equations, which have points of their own",

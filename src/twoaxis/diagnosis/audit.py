@@ -27,7 +27,7 @@ from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_vi
 from twoaxis.geometry import delivery
 from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
 from twoaxis.geometry.scan import scan_from
-from twoaxis.geometry.score import score_from
+from twoaxis.geometry.score import score_from, without_nuisance
 from twoaxis.geometry.spectrum import spectrum_from
 from twoaxis.io import labelled
 from twoaxis.parameters import Parameters, Unknowns
@@ -376,6 +376,10 @@ def _field(frozen: FrozenResidual, local: Linearization, metric: Any) -> xr.Data
     if field is not None:
         field = np.tile(field, total // len(field))[keep]
     equations, rows = frozen.equation_of(total)
+    # What nuisance parameters absorb is no evidence about the others.
+    hidden = Parameters(frozen.parameters).nuisance
+    left, jacobian = without_nuisance(local.residual, local.jacobian, metric, hidden)
+    pulls = metric.apply(np.column_stack([left, local.residual]))[:, hidden.astype(np.intp)]
     values = {
         "parameter": list(frozen.parameters),
         "axis": frozen.axis_names,
@@ -383,8 +387,8 @@ def _field(frozen: FrozenResidual, local: Linearization, metric: Any) -> xr.Data
         "equation_of": rows[keep],
         "points": frozen.places(total)[keep],
         "residual": local.residual[keep],
-        "sensitivity": local.jacobian[keep],
-        "contribution": (local.jacobian * metric.apply(local.residual)[:, None])[keep],
+        "sensitivity": jacobian[keep],
+        "contribution": (jacobian * pulls)[keep],
         "field": field,
     }
     about = {

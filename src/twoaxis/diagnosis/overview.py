@@ -214,7 +214,7 @@ def direction_rows(audit: Audit) -> list[DirectionRow]:
 def headline(audit: Audit) -> str:
     """Say around what an audit is made: a truth, a candidate or a chosen point."""
     values = ", ".join(
-        f"{visible(n)} = {number(value, '.6g')}" for n, value in audit.center.values.items()
+        f"{visible(n)} = {number(audit.center.values[n], '.6g')}" for n in audit.names
     )
     what = "Audit" if audit.around_truth else "Audit of the stability"
     return f"{what} around the {audit.center_word} {values}"

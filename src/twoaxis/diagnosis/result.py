@@ -127,7 +127,10 @@ FIELD_LAYOUT: Layout = {
     "equation_of": Variable(("point",), "int", "row of the equation that the value belongs to"),
     "residual": Variable(("point",), "float", "residual r at the center", finite=True),
     "sensitivity": Variable(
-        ("point", "parameter"), "float", "derivative J of the residual", finite=True
+        ("point", "parameter"),
+        "float",
+        "derivative J of the residual that nuisance parameters leave",
+        finite=True,
     ),
     "contribution": Variable(
         ("point", "parameter"), "float", "signed contribution J (M r) to the score", finite=True

@@ -7,7 +7,7 @@ from. `Spectrum`, the actions of an audit and the evidence map all divide the do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,41 @@ def cell_regions(per_axis: int, places: FloatArray, axes: Sequence[str]) -> Regi
     return Regions(number, _distinct(names), low, high, np.bincount(number), cells=True)
 
 
-def regions_of(regions: Any, places: FloatArray, axes: Sequence[str], points: int) -> Regions:
+def equation_regions(
+    per_axis: int,
+    places: FloatArray,
+    axes: Sequence[str],
+    equations: tuple[Sequence[str], IndexArray],
+) -> Regions:
+    """Divide the points of every equation into cells of their own bounding box.
+
+    `equations` are their names, and the row in them of each residual value, as from
+    `FrozenResidual.equation_of`. Names of regions begin with that of their equation.
+    """
+    number = np.empty(len(places), dtype=np.intp)
+    parts: list[Regions] = []
+    for row, name in enumerate(equations[0]):
+        own = equations[1] == row
+        found = cell_regions(per_axis, places[own], axes)
+        number[own] = found.number + sum(len(part) for part in parts)
+        parts.append(replace(found, names=[f"{name}: {each}" for each in found.names]))
+    return Regions(
+        number,
+        _distinct([name for part in parts for name in part.names]),
+        np.concatenate([part.low for part in parts]),
+        np.concatenate([part.high for part in parts]),
+        np.concatenate([part.count for part in parts]),
+        cells=False,  # boxes of several equations lie over each other
+    )
+
+
+def regions_of(
+    regions: Any,
+    places: FloatArray,
+    axes: Sequence[str],
+    points: int,
+    equations: tuple[Sequence[str], IndexArray] | None = None,
+) -> Regions:
     """Divide residual values at `places` (N, k) into at least two regions.
 
     Parameters
@@ -100,13 +134,20 @@ def regions_of(regions: Any, places: FloatArray, axes: Sequence[str], points: in
         Names of the k coordinates.
     points : int
         How many points there are: N, or fewer where several equations share them.
+    equations : tuple, optional
+        Names of equations that have points of their own, and the row in them of each residual
+        value: cells then belong to one equation (`equation_regions`).
     """
     chosen = CELLS if regions is None else regions
     refuse_masked("regions", chosen)
     if np.ndim(chosen) == 0:
         if not is_integer(chosen) or chosen < 1:
             raise _unusable(repr(chosen), len(places), points)
-        found = cell_regions(int(chosen), places, axes)
+        found = (
+            cell_regions(int(chosen), places, axes)
+            if equations is None
+            else equation_regions(int(chosen), places, axes, equations)
+        )
     else:
         found = _labelled(np.asarray(chosen), places, points)
     if len(found) < 2:

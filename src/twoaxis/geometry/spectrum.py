@@ -32,7 +32,7 @@ from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_view
 from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
-from twoaxis.geometry.regions import cell_regions
+from twoaxis.geometry.regions import cell_regions, equation_regions
 from twoaxis.geometry.score import check_metric_size, without_nuisance
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Center, Parameters, Unknowns
@@ -77,6 +77,10 @@ LAYOUT: Layout = {
     ),
     "axis": Variable(("axis",), "text", "name of the coordinate of a point", required=False),
     "points": Variable(("point", "axis"), "float", "residual points", required=False, finite=True),
+    "equation": Variable(("equation",), "text", "name of the equation", required=False),
+    "equation_of": Variable(
+        ("point",), "int", "row of the equation that the value belongs to", required=False
+    ),
     "point_contribution": Variable(
         ("point", "parameter"),
         "float",
@@ -287,6 +291,7 @@ class Spectrum(CenteredResult):
         """Return the signed contributions to B summed over a grid of cells.
 
         One row per occupied cell: the mean of its points, their number and their contribution.
+        Equations with points of their own have cells of their own, with a column that names them.
 
         Parameters
         ----------
@@ -300,8 +305,16 @@ class Spectrum(CenteredResult):
             )
         contributions = self._single("point_contribution")
         axes = [str(name) for name in self.data["axis"].values]
-        regions = cell_regions(cells, points, axes)
-        table: dict[str, Any] = dict(zip(axes, regions.means(points).T, strict=True))
+        table: dict[str, Any] = {}
+        if "equation_of" in self.data:
+            names = [str(name) for name in self.data["equation"].values]
+            rows = self.data["equation_of"].values
+            regions = equation_regions(cells, points, axes, (names, rows))
+            first = np.unique(regions.number, return_index=True)[1]
+            table["equation"] = [names[row] for row in rows[first]]
+        else:
+            regions = cell_regions(cells, points, axes)
+        table |= zip(axes, regions.means(points).T, strict=True)
         table["points"] = regions.count
         table["contribution"] = regions.sums(contributions)
         return pd.DataFrame(table).rename_axis("cell")
@@ -447,6 +460,7 @@ def spectrum_from(
         found |= {
             "axis": frozen.axis_names,
             "points": places,
+            **_equations(frozen, size),
             "point_contribution": (J * applied_r + r * applied_j) / 2,
         }
     about = {
@@ -457,6 +471,14 @@ def spectrum_from(
         "centered_on": center.kind,
     }
     return Spectrum.from_values(found, about)
+
+
+def _equations(frozen: FrozenResidual, size: int) -> dict[str, Any]:
+    """Return which equation each value belongs to, where they have points of their own."""
+    if not isinstance(frozen.points, tuple):
+        return {}
+    names, rows = frozen.equation_of(size)
+    return {"equation": names, "equation_of": rows}
 
 
 def _mode_number(block: Block) -> int:

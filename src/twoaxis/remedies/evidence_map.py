@@ -17,6 +17,10 @@ the remaining points anew. It contains :math:`B_{-R}` and :math:`H_{-R}`,
 and the displacement without the region is :math:`-H_{-R}^\dagger B_{-R}`. Regions are ranked by how
 much of the displacement disappears with them: those that cause it come first, those that oppose it
 last. The metric acts on the columns :math:`X_R` of many regions at once; it is never formed.
+
+Nuisance parameters are fitted again without each region. Contributions to score and strength of
+the other parameters are those with nuisance parameters projected out, as in `twoaxis.score`.
+Equations with points of their own have regions of their own.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_vi
 from twoaxis.geometry import Score
 from twoaxis.geometry.derivatives import STEP, Derivative, linearize
 from twoaxis.geometry.regions import Regions, regions_of
-from twoaxis.geometry.score import NULL_SHARE, score_from
+from twoaxis.geometry.score import NULL_SHARE, score_from, without_nuisance
 from twoaxis.geometry.spectrum import spectrum_from
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Parameters, Unknowns
@@ -161,7 +165,8 @@ class EvidenceMap(CenteredResult):
         ----------
         parameter : str, optional
             The regions are ranked for this parameter. Without it the table has the rows of all
-            parameters, with their names as the first level of the index where there are several.
+            parameters of interest, with their names as the first level of the index where there
+            are several.
 
         Returns
         -------
@@ -170,8 +175,9 @@ class EvidenceMap(CenteredResult):
             absolute contributions, and ``H_share``; ``residual_norm`` and ``alignment`` inside the
             region; ``without``, the displacement without it, and ``change``, that minus D.
         """
-        if parameter is None and len(self.names) > 1:
-            tables = {name: self.summary(name) for name in self.names}
+        names = self.parameters.of_interest
+        if parameter is None and len(names) > 1:
+            tables = {name: self.summary(name) for name in names}
             return pd.concat(tables, names=["parameter"])
         name = self._chosen(parameter)
         own = self.data.sel(parameter=name)
@@ -216,8 +222,8 @@ class EvidenceMap(CenteredResult):
     def actions(self) -> list[Action]:
         """Return where to look at the residual, for the actions of an audit."""
         sentences, numbers = [], []
-        for name, moved in self.displacement.items():
-            table = self.summary(name)
+        for name in self.parameters.of_interest:
+            moved, table = self.displacement[name], self.summary(name)
             first, share = table.iloc[0], table["points"].iloc[0] / table["points"].sum()
             where = f"{first.name} ({share:.0%} of the points)"
             becomes = f"D is {first['without']:+.3g} instead of {moved:+.3g}"
@@ -262,9 +268,9 @@ class EvidenceMap(CenteredResult):
         super().check()
 
     def _chosen(self, parameter: str | None) -> str:
-        names = self.names
-        if parameter is None and len(names) == 1:
-            return names[0]
+        names, of_interest = self.names, self.parameters.of_interest
+        if parameter is None and len(of_interest) == 1:
+            return of_interest[0]
         if parameter not in names:
             raise InputError(
                 f"one of the parameters {', '.join(names)}", f"parameter={parameter!r}", "name one"
@@ -274,8 +280,8 @@ class EvidenceMap(CenteredResult):
     def __repr__(self) -> str:
         view = self.data.attrs["view"]
         blocks = [f"Evidence map of {self.data.sizes['region']} regions, view: {view}"]
-        for name, displacement in self.displacement.items():
-            table = self.summary(name)
+        for name in self.parameters.of_interest:
+            displacement, table = self.displacement[name], self.summary(name)
             shown = table.head(SHOWN).drop(columns=["B", "H", "points"])
             first = table.iloc[0]
             blocks += [
@@ -308,9 +314,9 @@ class RegionTerms:
     Attributes
     ----------
     B : array, shape (R, d)
-        ``J_R^T (M r)_R``; sums to the score.
+        ``J_R^T (M r)_R``; sums to the score, nuisance parameters projected out.
     H : array, shape (R, d, d)
-        ``J_R^T (M J)_R``, made symmetric; sums to the strength.
+        ``J_R^T (M J)_R``, made symmetric; sums to the strength, likewise.
     residual_norm : array, shape (R,)
         ``sqrt(r_R^T M_RR r_R)``: what the metric sees of the region's residual by itself.
     alignment : array, shape (R, d)
@@ -338,15 +344,25 @@ def region_terms(
     metric: Any,
     regions: Regions,
     progress: bool = True,
+    nuisance: BoolArray | None = None,
 ) -> RegionTerms:
-    """Take residual (N,) and Jacobian (N, d) apart by region, under a bound view."""
+    """Take residual (N,) and Jacobian (N, d) apart by region, under a bound view.
+
+    `nuisance`, shape (d,), says which parameters are projected out of the others.
+    """
     columns = np.column_stack([jacobian, residual])
     applied = metric.apply(columns)
     inside, without = _grams(columns, applied, metric, regions, progress)
-    share = regions.sums(columns[:, :, None] * applied[:, None, :])
+    whole = jacobian.T @ applied[:, :-1]
+    hidden = np.zeros(jacobian.shape[1], dtype=bool) if nuisance is None else nuisance
+    pulls = np.broadcast_to(applied[:, -1:], jacobian.shape)
+    if hidden.any():
+        left, jacobian = without_nuisance(residual, jacobian, metric, hidden)
+        applied = metric.apply(np.column_stack([jacobian, left]))
+        pulls = np.where(hidden, pulls, applied[:, -1:])
+    share = regions.sums(jacobian[:, :, None] * applied[:, None, :-1])
     share = (share + share.transpose(0, 2, 1)) / 2
-    own = regions.sums(jacobian * applied[:, -1:])
-    whole = np.sum(share, axis=0)[:-1, :-1]
+    own = regions.sums(jacobian * pulls)
     strength = np.sqrt(np.maximum(np.diagonal(inside, axis1=1, axis2=2), 0.0))
     size = strength[:, :-1] * strength[:, -1:]
     alignment = np.where(size > 0, inside[:, :-1, -1] / np.where(size > 0, size, 1.0), 0.0)
@@ -354,7 +370,7 @@ def region_terms(
     _, unseen = displacements(whole[None], np.zeros((1, len(whole))), whole)
     return RegionTerms(
         B=own,
-        H=share[:, :-1, :-1],
+        H=share,
         residual_norm=strength[:, -1],
         alignment=np.clip(alignment, -1, 1),
         B_without=without[:, :-1, -1],
@@ -438,9 +454,9 @@ def evidence_map(
     residual, parameters, view, points, at, derivative, step
         As for `twoaxis.score`.
     regions : int or array of labels, optional
-        Number of cells along every axis of the box of the points, 8 by default; or an integer or
-        string for each residual value that names its region (for each point, where several
-        equations share their points).
+        Number of cells along every axis of the box of the points, 8 by default, for each equation
+        where equations have points of their own; or an integer or string for each residual value
+        that names its region (for each point, where several equations share their points).
     modes : bool or int, optional
         Resolve score and strength in this many leading modes, too. By default 128 where that is
         cheap: up to 800 points, or a view of low rank.
@@ -469,13 +485,19 @@ def evidence_map(
     frozen = as_frozen(residual, parameters, points)
     metric = bound_view(frozen, view)
     places = _places(frozen, metric.size)
-    divided = regions_of(regions, places, frozen.axis_names, frozen.size or len(places))
+    divided = regions_of(
+        regions,
+        places,
+        frozen.axis_names,
+        frozen.size or len(places),
+        frozen.equation_of(len(places)) if isinstance(frozen.points, tuple) else None,
+    )
     count = mode_count(_cheap(metric) if modes is None else modes, metric)
     known = Parameters(frozen.parameters)
     center = known.center(at)
     local = linearize(frozen, known.coordinates(center.values), derivative, step)
     whole = score_from(local, metric, known, center)
-    terms = region_terms(local.residual, local.jacobian, metric, divided, progress)
+    terms = region_terms(local.residual, local.jacobian, metric, divided, progress, known.nuisance)
     values = _values(whole, divided, terms, places, frozen.axis_names)
     attributes = {
         "view": whole.view,
@@ -497,7 +519,8 @@ def evidence_map(
 
 def _cheap(metric: BoundView) -> bool:
     """Whether modes take less time than the regions."""
-    few = metric.rank <= CHEAP_RANK and not isinstance(metric, BoundDiagonal)
+    single = any(isinstance(block.view, BoundDiagonal) for block in metric.blocks)
+    few = metric.rank <= CHEAP_RANK and not single
     return few or metric.size <= CHEAP_POINTS
 
 
@@ -515,7 +538,8 @@ def _values(
     units = known.percent_units(whole.center.values)
     displacement = np.array([whole.displacement[name] for name in known])
     change = terms.displacement_without - displacement
-    order = ranking(change / units, displacement / units)
+    kept = ~known.nuisance
+    order = ranking((change / units)[:, kept], (displacement / units)[kept])
     rank = np.empty(len(order), dtype=np.intp)
     rank[order] = np.arange(len(order))
     by_region = {
@@ -538,7 +562,7 @@ def _values(
         "other_parameter": known.names,
         "axis": axes,
         "displacement": displacement,
-        "strength": np.diagonal(whole.data["H"].values),
+        "strength": np.einsum("rdd->d", terms.H),
         **{name: values[order] for name, values in by_region.items()},
         "region_of_point": rank[regions.number],
         "points": places,
