@@ -134,7 +134,7 @@ def test_scan_finds_the_same_minimum():
 )
 def test_modes_belong_to_one_equation_and_sum_to_the_whole(view):
     one = frozen(view=view)
-    audit = ta.audit(one, spectrum=1000)
+    audit = ta.audit(one, spectrum=1000, candidates=9)
     found, score = audit.spectrum, ta.score(one)
     own = found.of("k")
     assert found.complete
@@ -145,7 +145,7 @@ def test_modes_belong_to_one_equation_and_sum_to_the_whole(view):
 
 def test_pointwise_blocks_are_resolved_from_coarse_to_fine():
     """On its own points: the smooth field needs few modes, single points would need all."""
-    audit = ta.audit(frozen(), spectrum=1000)
+    audit = ta.audit(frozen(), spectrum=1000, candidates=9)
     assert "each equation" in audit.spectrum.basis
     plain = ta.spectrum(frozen())  # in the eigenvectors of the view itself
     assert 2 * audit.spectrum.of("k").rank_for(0.9) < plain.of("k").rank_for(0.9)
@@ -179,7 +179,7 @@ def test_a_region_left_out_is_fitted_without_it():
 
 
 def test_evidence_of_an_audit_sums_to_the_projected_score():
-    audit = ta.audit(frozen())
+    audit = ta.audit(frozen(), candidates=9)
     group = audit.field
     assert list(group["equation"].values) == ["heat", "flux", "start"]
     sums = group["contribution"].sum("point")
