@@ -238,6 +238,32 @@ def test_data_and_field_of_other_lengths(length):
         audited(fitted=np.ones(length))
 
 
+def gaps():
+    data = readings()
+    data[[3, 30]] = np.nan
+    return data
+
+
+def test_missing_readings_are_refused_or_dropped_and_counted():
+    with pytest.raises(ta.InputError, match=r"(?s)finite observations.*2 "):
+        audited(data=gaps(), fitted=decay(TRUE))
+    found = audited(data=gaps(), fitted=decay(TRUE), missing="drop")
+    (message,) = [m for m in found.messages if m.code == "data.dropped"]
+    assert message.numbers == {"count": 2.0, "total": 60.0}
+    kept = np.delete(np.arange(60), [3, 30])
+    z = ((readings() - decay(TRUE)) / NOISE)[kept]
+    assert_allclose(found.group("/observations")["field_misfit"], z, atol=1e-12)
+    assert int(found.group("/resimulation").attrs["observations"]) == 58
+
+
+def test_missing_readings_without_a_forward_model():
+    options = dict(data=gaps(), fitted=decay(TRUE), noise=NOISE)
+    found = ta.audit(field(1.0), missing="drop", **options)
+    assert found.group("/observations").sizes["observation"] == 58
+    with pytest.raises(ta.InputError, match="finite observations"):
+        ta.audit(field(1.0), **options)
+
+
 def test_a_saved_audit_is_asked_again(tmp_path):
     found = audited(1.2, fitted=decay(1.2), history=path(0.0))
     found.save(tmp_path / "audit.nc")

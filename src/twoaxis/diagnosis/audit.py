@@ -32,6 +32,7 @@ from twoaxis.geometry.spectrum import spectrum_from
 from twoaxis.io import labelled
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.resolution import Resolution
+from twoaxis.resolution.layouts import Missing
 from twoaxis.result import Message, Result
 from twoaxis.training_loss import Probe
 from twoaxis.training_loss import probe as probe_loss
@@ -70,6 +71,7 @@ def audit(
     data: ArrayLike | Mapping[Any, ArrayLike] | None = None,
     fitted: ArrayLike | Mapping[Any, ArrayLike] | None = None,
     noise: ArrayLike | None = None,
+    missing: Missing = "raise",
     layout: Any = None,
     tolerance: Tolerance | None = None,
     level: float = LEVEL,
@@ -107,6 +109,8 @@ def audit(
     noise : float or array, optional
         Standard deviation of the data, one for all or one for each, or a covariance: for data
         without a resolution, which has its noise.
+    missing : {"raise", "drop"}
+        What to do with NaN in `data`: refuse them, or leave those readings out and say how many.
     layout : str, optional
         The layout of the resolution that the field was trained on; by default all of them.
     tolerance : Tolerance, optional
@@ -215,7 +219,7 @@ def audit(
     )
     if data is None and found is None:
         data = frozen.data
-    matching = match(found, chosen, data, noise, subject)
+    matching = match(found, chosen, data, noise, subject, missing)
     probed = _probed(frozen, probe, recorded is None and followed is None)
     parts: dict[str, Result[xr.Dataset] | None] = {
         "/score": audited.score,

@@ -31,7 +31,7 @@ from twoaxis.io import Layout, Variable, labelled
 from twoaxis.parameters import Center, Parameters
 from twoaxis.resolution import Resolution
 from twoaxis.resolution.data_fit import DataFit, LiveModel, Observed
-from twoaxis.resolution.layouts import ALL_LAYOUTS
+from twoaxis.resolution.layouts import ALL_LAYOUTS, Missing
 from twoaxis.result import Message
 
 if TYPE_CHECKING:
@@ -222,11 +222,12 @@ def match(
     data: ArrayLike | Mapping[Any, ArrayLike] | None,
     noise: ArrayLike | None,
     subject: Subject,
+    missing: Missing = "raise",
 ) -> Matching:
     """Fit and simulate the data, and compare the field with them, as far as the parts allow."""
     live = None if resolution is None else resolution.live
     if live is None and data is not None:
-        alone = _without_model(data, noise, subject)
+        alone = _without_model(data, noise, subject, missing)
         return alone if resolution is None else _joined(alone, NO_FORWARD)
     if noise is not None:
         raise InputError(
@@ -242,7 +243,7 @@ def match(
     if data is None and layout is None and len(resolution.layout_names) > 1:
         return Matching(messages=(_several_layouts(resolution),))
     level = float(resolution.data.attrs["level"])
-    return _from_live(live, live.observed(chosen, layout), level, subject)
+    return _from_live(live, live.observed(chosen, layout, missing), level, subject)
 
 
 def _joined(found: Matching, *messages: Message) -> Matching:
@@ -250,22 +251,25 @@ def _joined(found: Matching, *messages: Message) -> Matching:
 
 
 def _without_model(
-    data: ArrayLike | Mapping[Any, ArrayLike], noise: ArrayLike | None, subject: Subject
+    data: ArrayLike | Mapping[Any, ArrayLike],
+    noise: ArrayLike | None,
+    subject: Subject,
+    missing: Missing,
 ) -> Matching:
     """Compare the field with data for which there is no forward model."""
     if isinstance(data, Mapping):
         return Matching(messages=(NO_RESOLUTION,))
-    observed = observed_alone(data, noise)
+    observed = observed_alone(data, noise, missing)
     if observed is None:
         return Matching(messages=(NO_RESOLUTION, NO_NOISE))
     shape = np.shape(data)
-    index = np.column_stack(np.unravel_index(np.arange(observed.values.size), shape or (1,)))
+    index = np.column_stack(np.unravel_index(observed.layout.sites, shape or (1,)))
     points = index.astype(float)
     if subject.observed is not None and shape and len(subject.observed) == shape[0]:
         # One row per observation, and a column for each field that was observed there.
         points = np.column_stack([subject.observed[index[:, 0]], index[:, 1:]])
     groups, messages = _of_field(observed, points, shape, {}, subject)
-    return Matching(groups, (NO_RESOLUTION, *messages))
+    return Matching(groups, (NO_RESOLUTION, *observed.messages, *messages))
 
 
 def _of_field(
@@ -373,7 +377,7 @@ def _from_live(live: LiveModel, observed: Observed, level: float, subject: Subje
         "/likelihood": _likelihood(live, observed, fit, matched, subject),
         **of_field,
     }
-    return Matching(groups, (*messages, *doubts))
+    return Matching(groups, (*messages, *observed.messages, *doubts))
 
 
 def _inside(

@@ -25,7 +25,7 @@ from twoaxis.errors import InputError
 from twoaxis.geometry.regions import cell_regions
 from twoaxis.io import Layout, Variable, labelled
 from twoaxis.resolution.data_fit import Observed
-from twoaxis.resolution.layouts import WhitenedLayout, checked_noise
+from twoaxis.resolution.layouts import Missing, WhitenedLayout, checked_data, checked_noise
 from twoaxis.text import visible
 
 FloatArray = NDArray[np.float64]
@@ -74,29 +74,27 @@ class Groups(NamedTuple):
     names: list[str]
 
 
-def observed_alone(data: ArrayLike, noise: ArrayLike | None) -> Observed | None:
+def observed_alone(
+    data: ArrayLike, noise: ArrayLike | None, missing: Missing = "raise"
+) -> Observed | None:
     """Return observations that come without a forward model; None without their noise."""
     if noise is None:
         return None
-    values = real_array("data", data)
-    if not np.isfinite(values).all():
-        raise InputError(
-            "finite observations",
-            f"{int((~np.isfinite(values)).sum())} of {values.size} not finite",
-            "leave missing readings out of data, fitted and noise",
-        )
-    sites = np.arange(values.size)
-    white = checked_noise(noise, values.shape).whitener(sites, "data")
-    base = np.zeros(values.size)
-    layout = WhitenedLayout("data", sites, sites, white, base)
-    return Observed(layout, values.ravel(), kept=sites, messages=[])
+    shape = real_array("data", data).shape
+    every = {"data": np.arange(max(int(np.prod(shape)), 1))}
+    readings = checked_data(data, every, shape, missing)
+    sites = readings.layouts["data"]
+    white = checked_noise(noise, shape).whitener(sites, "data")
+    layout = WhitenedLayout("data", sites, sites, white, np.zeros(len(sites)))
+    return Observed(layout, readings.values["data"], sites, readings.messages())
 
 
 def fitted_values(fitted: Any, observed: Observed, shape: tuple[int, ...]) -> FloatArray:
     """Return what the field predicts for the observations of one layout, shape (n,).
 
-    `fitted` has the shape of the data: one value per observation of the layout, the shape that
-    the forward model returns, or a mapping by layout.
+    `fitted` has the shape of the data: one value for each observation of the layout, with or
+    without those that are missing, the shape that the forward model returns, or a mapping by
+    layout.
     """
     layout = observed.layout
     if isinstance(fitted, Mapping):
@@ -108,6 +106,9 @@ def fitted_values(fitted: Any, observed: Observed, shape: tuple[int, ...]) -> Fl
             )
         fitted = fitted[layout.name]
     array = real_array("fitted", fitted)
+    dropped = sum(int(message.numbers["count"]) for message in observed.messages)
+    if array.size == len(layout.sites) + dropped:
+        return np.asarray(array.ravel()[observed.kept])
     if array.size == len(layout.sites):
         return array.ravel()
     if array.shape == shape:
