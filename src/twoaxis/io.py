@@ -487,7 +487,7 @@ class _File:
 
     def _member(self, group: Any, name: str, kind: type) -> Any:
         # Groups of the old format, which HDF5 can search forever, do not keep an order of
-        # creation; h5netcdf always asks for it.
+        # creation; netCDF files always do.
         if not group.get_create_plist().get_link_creation_order():
             raise _Fault("with a group of an old format")
         key = name.encode()
