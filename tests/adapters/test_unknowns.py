@@ -30,6 +30,10 @@ class Line(Model):
     """Two equations of the stored a and b; c is not used, d has no derivative."""
 
     own = precision = "float64"
+    weights = np.empty(0)
+
+    def moved(self, weights):
+        raise NotImplementedError("a line has no weights")
 
     def equations(self, points, stored):
         a, b, d = (stored.get(name, 1.0) for name in "abd")
