@@ -587,6 +587,11 @@ def test_a_loss_becomes_the_objective():
     broken = ta.from_torch(net, first_decay, RATE, points=TIMES, loss=lambda m, rate: m(TIMES))
     with pytest.raises(ta.InputError, match="differentiated in float64"):
         ta.polish(broken, progress=False)
+    tolerance = ta.Tolerance(material=5, resolution=5, preference=5)
+    codes = [message.code for message in ta.audit(broken, tolerance=tolerance).messages]
+    assert "training.not_probed" in codes
+    with pytest.raises(ta.InputError, match="differentiated in float64"):
+        ta.audit(broken, tolerance=tolerance, probe=True)
     with pytest.raises(ta.InputError, match="Module with weights to train"):
         ta.from_torch(lambda t: t, first_decay, RATE, points=TIMES, loss=decay_loss)
 

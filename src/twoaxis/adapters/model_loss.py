@@ -63,7 +63,7 @@ class ModelObjective:
     network: Callable[[FloatArray], Any]
 
     def __repr__(self) -> str:
-        return f"<training loss of {self.weights.size:,} weights and {', '.join(self.names)}>"
+        return f"<training loss of {', '.join(self.names)}; weights: {self.weights.size:,}>"
 
     @property
     def names(self) -> list[str]:

@@ -220,7 +220,7 @@ def audit(
     if data is None and found is None:
         data = frozen.data
     matching = match(found, chosen, data, noise, subject, missing)
-    probed = _probed(frozen, probe, recorded is None and followed is None)
+    probed, unprobed = _probed(frozen, probe, recorded is None and followed is None)
     parts: dict[str, Result[xr.Dataset] | None] = {
         "/score": audited.score,
         "/scan": audited.scan,
@@ -252,7 +252,7 @@ def audit(
     )
     own = [
         each if isinstance(each, Message) else Message("note", str(each))
-        for each in (*notes, *frozen.notes)
+        for each in (*notes, *frozen.notes, *unprobed)
     ]
     return judged.with_messages([*own, *collect_messages(judged, matching.messages)])
 
@@ -275,20 +275,32 @@ def _audit_run(run: Any, given: dict[str, Any]) -> Audit:
     return audit(**{**inputs, **said, "notes": notes})
 
 
-def _probed(frozen: FrozenResidual, probe: bool | int | None, alone: bool) -> Probe | None:
-    """Continue training on the loss of the frozen residual, where that is asked for or needed."""
+def _probed(
+    frozen: FrozenResidual, probe: bool | int | None, alone: bool
+) -> tuple[Probe | None, list[Message]]:
+    """Continue training on the loss of the frozen residual, where that is asked for or needed.
+
+    A loss that nobody asked for and that cannot be evaluated does not stop an audit; a message
+    says so.
+    """
     if probe is False or (probe is None and not alone):
-        return None
+        return None, []
     if frozen.objective is None:
         if probe is None:
-            return None
+            return None, []
         raise InputError(
             "a frozen residual with its training loss",
             f"probe={probe!r} and no objective",
             "pass FrozenResidual(..., objective=twoaxis.objective(...)), or leave probe out",
         )
     iterations = {} if probe is None or probe is True else {"iterations": probe}
-    return probe_loss(frozen.objective, frozen, **iterations)
+    try:
+        return probe_loss(frozen.objective, frozen, **iterations), []
+    except InputError as error:
+        if probe is not None:
+            raise
+        text = f"whether training had finished is not known: {error}"
+        return None, [Message("training.not_probed", text, "warning")]
 
 
 def _about(
