@@ -29,6 +29,25 @@ from twoaxis.unknown_function import (
 if TYPE_CHECKING:
     import xarray as xr
 
+# The variables that encode parameters in a labelled dataset (`Parameters.variables`).
+ENCODED = (
+    "parameter",
+    "lower_bound",
+    "upper_bound",
+    "coordinate",
+    "scale",
+    "truth",
+    "delivered",
+    "start",
+    "nuisance",
+    "unit",
+    "label",
+    "function",
+    "function_node",
+    "function_basis",
+    "function_argument",
+)
+
 FloatArray = NDArray[np.float64]
 Coordinate = Literal["log", "linear"]
 
@@ -566,41 +585,33 @@ class Parameters(Mapping[str, Parameter]):
     @classmethod
     def from_dataset(cls, data: xr.Dataset) -> Parameters:
         """Return the parameters that a labelled dataset holds (see `variables`)."""
+        # Each variable is read once: a dataset looks up a name slowly.
+        column = {name: data[name].values.tolist() for name in ENCODED}
 
         def optional(field: str, row: int) -> float | None:
-            value = float(data[field].values[row])
+            value = float(column[field][row])
             return None if math.isnan(value) else value
 
         found: dict[str, Parameter] = {}
-        for row, name in enumerate(data["parameter"].values):
-            if str(name) in found:
+        for row, name in enumerate(map(str, column["parameter"])):
+            if name in found:
                 raise InputError(
-                    "parameters of different names", f"{str(name)!r} twice", "rename one of them"
+                    "parameters of different names", f"{name!r} twice", "rename one of them"
                 )
-            coordinate: Any = str(data["coordinate"].values[row])
-            found[str(name)] = Parameter(
-                bounds=(
-                    float(data["lower_bound"].values[row]),
-                    float(data["upper_bound"].values[row]),
-                ),
+            coordinate: Any = str(column["coordinate"][row])
+            basis: Any = str(column["function_basis"][row])
+            function, argument = (str(column[f][row]) for f in ("function", "function_argument"))
+            node = FunctionNode(function, float(column["function_node"][row]), basis, argument)
+            found[name] = Parameter(
+                bounds=(float(column["lower_bound"][row]), float(column["upper_bound"][row])),
                 coordinate=coordinate,
-                nuisance=bool(data["nuisance"].values[row]),
-                unit=str(data["unit"].values[row]),
-                label=str(data["label"].values[row]),
-                node=_node_from(data, row),
+                nuisance=bool(column["nuisance"][row]),
+                unit=str(column["unit"][row]),
+                label=str(column["label"][row]),
+                node=node if function else None,
                 **{f: optional(f, row) for f in ("scale", "truth", "delivered", "start")},
             )
         return cls(found)
-
-
-def _node_from(data: xr.Dataset, row: int) -> FunctionNode | None:
-    """Return where a parameter of a labelled dataset belongs; None for a number."""
-    function = str(data["function"].values[row])
-    if not function:
-        return None
-    basis: Any = str(data["function_basis"].values[row])
-    at = float(data["function_node"].values[row])
-    return FunctionNode(function, at, basis, str(data["function_argument"].values[row]))
 
 
 def _grouped(parameters: Mapping[str, Parameter]) -> dict[str, FunctionGroup]:

@@ -203,3 +203,11 @@ def test_it_is_a_result_with_a_file_a_table_and_a_sentence(direct, tmp_path):
     found.save(tmp_path / "changed.nc")
     with pytest.raises(ta.InputError, match="upper as it follows"):
         ta.load(tmp_path / "changed.nc")
+
+
+def test_intervals_of_many_nodes_come_from_one_bootstrap(direct):
+    told = direct.to_dict()["by_parameter"]
+    for name in ("k[0]", "k[0.4]"):
+        for statistic, key in (("mean", "ci95"), ("median", "median_ci95"), ("p90", "p90_ci95")):
+            one = direct.interval(statistic, parameter=name)
+            assert_allclose(told[name]["error_percent"][key], [one.low, one.high], rtol=1e-12)

@@ -22,6 +22,7 @@ import numpy as np
 import xarray as xr
 
 from twoaxis.diagnosis.decision_map import Route
+from twoaxis.diagnosis.functions import deciding_node
 from twoaxis.diagnosis.overview import statistic_word
 from twoaxis.geometry.regions import cell_regions
 from twoaxis.io import Layout, Variable
@@ -106,10 +107,29 @@ class Action:
 
 def first_steps(audit: Audit) -> list[Action]:
     """Return what an audit by itself can say about what to do, the most urgent first."""
-    names = audit.names
-    found = [each for name in names for each in _of_parameter(audit, name)]
+    found = [
+        each
+        for name in audit.subjects
+        for each in (
+            _of_function(audit, name) if name in audit.functions else _of_parameter(audit, name)
+        )
+    ]
     # Parameters that need the same thing in the same words get it once.
     return list(dict.fromkeys(found))
+
+
+def _of_function(audit: Audit, name: str) -> Iterator[Action]:
+    """Return the actions of an unknown function: those of the node that needs each of them most."""
+    group, deciding = audit.functions[name], audit.subjects[name].route
+    routes = dict.fromkeys(audit.routes[member] for member in group.members)
+    # Needs of different nodes may add up to a route that none of them has.
+    for route in [deciding] if deciding in routes else routes:
+        node = deciding_node(audit, group, route)
+        count = sum(audit.routes[member] is route for member in group.members)
+        where = f"Of {count} nodes of {name} with this route, {node} needs it most. "
+        for action in _of_parameter(audit, node):
+            title = action.title.replace(node, name)
+            yield replace(action, title=title, text=(where if count > 1 else "") + action.text)
 
 
 def _of_parameter(audit: Audit, name: str) -> Iterator[Action]:

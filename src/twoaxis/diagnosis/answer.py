@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from twoaxis.diagnosis.decision_map import QUESTION_ROUTES, Route
+from twoaxis.diagnosis.functions import deciding_node
 from twoaxis.text import measured, number, percent, visible
 
 if TYPE_CHECKING:
@@ -48,12 +49,12 @@ def severity_of(audit: Audit) -> Severity:
 
 def answer_of(audit: Audit) -> str:
     """Return the answer: a sentence for each of a few parameters, or what many have in common."""
-    names = audit.names
+    names = list(audit.subjects)
     if len(names) <= MOST_PARAMETERS:
         return "\n".join(answer_about(audit, name) for name in names)
     routes: dict[Route, list[str]] = {}
-    for name in names:
-        routes.setdefault(audit.routes[name], []).append(name)
+    for name, verdict in audit.subjects.items():
+        routes.setdefault(verdict.route, []).append(name)
     counts = "; ".join(
         f"{route.value}: {len(some)} ({', '.join(map(visible, some[:3]))}"
         f"{', ...' if len(some) > 3 else ''})"
@@ -63,7 +64,9 @@ def answer_of(audit: Audit) -> str:
 
 
 def answer_about(audit: Audit, name: str) -> str:
-    """Return the answer about one parameter."""
+    """Return the answer about one parameter, or about one unknown function."""
+    if name in audit.functions:
+        return _about_function(audit, name)
     parameter = audit.parameters[name]
     if parameter.delivered is None:
         return (
@@ -72,6 +75,16 @@ def answer_about(audit: Audit, name: str) -> str:
     if audit.around_truth:
         return _around_truth(audit, name)
     return _around_candidate(audit, name)
+
+
+def _about_function(audit: Audit, name: str) -> str:
+    """Count the nodes of a function that share its route, and answer about the deciding one."""
+    group, route = audit.functions[name], audit.subjects[name].route
+    node = deciding_node(audit, group)
+    count = sum(audit.routes[member] is route for member in group.members)
+    nodes = f"{count} of {len(group.members)} nodes" if count else "different needs of its nodes"
+    function = f"{visible(name)}({visible(group.argument)})"
+    return f"{function}, {route.value} ({nodes}). Most so: {answer_about(audit, node)}"
 
 
 def _around_truth(audit: Audit, name: str) -> str:

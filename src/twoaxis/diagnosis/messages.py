@@ -36,6 +36,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twoaxis.diagnosis.decision_map import Route
+from twoaxis.diagnosis.functions import one_message_per_function
 from twoaxis.diagnosis.questions import tested
 from twoaxis.diagnosis.verdict import Directions
 from twoaxis.result import Message
@@ -65,7 +66,8 @@ def collect_messages(audit: Audit, of_data: Sequence[Message] = ()) -> list[Mess
         *_missing(audit, of_data),
         *_thinned(audit),
     ]
-    return list({message.text: message for message in found}.values())
+    different = list({message.text: message for message in found}.values())
+    return one_message_per_function(audit.parameters, different)
 
 
 def _answers(audit: Audit) -> list[Message]:
@@ -147,8 +149,14 @@ def _directions(audit: Audit) -> list[Message]:
         return []
     found = []
     directions = Directions.of(audit.score)
+    told = set()
     for k, status in enumerate(directions.status):
         words = directions.in_words(k)
+        function = directions.parameters.main_function(directions.vectors[k])
+        if function is not None:
+            if (function.name, status) in told:
+                continue  # the weakest is enough; `Score.function` has them all
+            told.add((function.name, status))
         share = float(directions.strength[k] / (directions.strength[-1] or 1.0))
         if status == "null":
             text = f"the residual does not see the direction {words}"
@@ -231,7 +239,11 @@ def _axis_one(audit: Audit) -> list[Message]:
         if abs(value - audit.center.values[name]) > 1e-9 * abs(value)
     }
     if away:
-        where = ", ".join(f"{name} = {value:.4g}" for name, value in away.items())
+        where = ", ".join(
+            f"{name} = {value:.4g}" for name, value in away.items() if name in audit.scalars
+        )
+        if not where:
+            where = audit.parameters.value_words({**audit.center.values, **centers})
         text = (
             f"the replicas of the resolution were simulated at {where}, not at the center of the "
             "audit"

@@ -9,6 +9,8 @@ import math
 from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
+from twoaxis.diagnosis.functions import largest_node, place_of
+from twoaxis.parameters import Parameters
 from twoaxis.text import number, percent, sentence, shortened, visible
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 NAME_WIDTH = 30
+# Directions that are listed where there is an unknown function.
+MOST_DIRECTIONS = 3
 GLOSSARY = "Terms are explained in docs/glossary.md."
 
 
@@ -62,6 +66,65 @@ def coordinate_rows(audit: Audit, name: str) -> list[Row]:
     if not math.isnan(gap):
         rows.append(Row("delivery gap", percent(gap, "+"), note=_identity(audit, name)))
     return rows + _matched_rows(audit, name)
+
+
+def function_rows(audit: Audit, name: str) -> list[Row]:
+    """Return the table of an unknown function: of every coordinate the largest, and where."""
+    group = audit.functions[name]
+    members = list(group.members)
+
+    def spread(values: list[float]) -> str:
+        return f"{number(min(values))} to {number(max(values))}"
+
+    def largest(label: str, quantity: str, kind: str, words: tuple[str, str]) -> Row:
+        node = largest_node(audit, group, quantity)
+        row = _compared(audit, node, f"largest {label}", quantity, kind, words)
+        return row if row.measured == "–" else row._replace(note=f"at {place_of(group, node)}")
+
+    rows = []
+    delivered = [audit.parameters[member].delivered for member in members]
+    if None not in delivered:
+        rows.append(Row("delivered values", spread([float(v) for v in delivered if v is not None])))
+    if audit.around_truth:
+        words = ("within tolerance", "above tolerance")
+        rows.append(largest("delivered error", "delivered", "material", words))
+    rows.append(largest(audit.matched_noun, "resolution", "resolution", ("tight", "loose")))
+    rows.append(largest("field displacement", "preference", "preference", ("small", "large")))
+    if not math.isnan(max(audit.percent("gap", member) for member in members)):
+        node = largest_node(audit, group, "gap")
+        size = percent(audit.percent("gap", node), "+")
+        rows.append(Row("largest delivery gap", size, note=f"at {place_of(group, node)}"))
+    if audit.resolution is not None:
+        layout = audit.layout or audit.resolution.layout_names[0]
+        found = audit.resolution.function(name, layout=layout)
+        share = f"{found.degrees_of_freedom:.1f} of {len(members)}"
+        rows.append(Row("nodes that data determine", share))
+        finest = float(found.data["length_scale"].min())
+        rows.append(Row("finest length scale", number(finest, ".3g")))
+    matched = audit.group("/matched")
+    if matched is not None:
+        own = matched.sel(parameter=members)
+        rows.append(Row("matched estimates", spread(own["estimate"].values.tolist())))
+        if not bool(own["difference_percent"].isnull().any()):
+            off = own["difference_percent"].values
+            k = int(abs(off).argmax())
+            where = f"at {place_of(group, members[k])}"
+            rows.append(
+                Row("delivered relative to matched", percent(float(off[k]), "+"), note=where)
+            )
+    return rows
+
+
+def tables(audit: Audit) -> list[tuple[str, list[Row]]]:
+    """Return the title and the rows of each table: a number or an unknown function."""
+    found = []
+    for name in audit.subjects:
+        if name in audit.functions:
+            title = f"{visible(name)}({visible(audit.functions[name].argument)})"
+            found.append((title, function_rows(audit, name)))
+        else:
+            found.append((visible(name), coordinate_rows(audit, name)))
+    return found
 
 
 def statistic_word(audit: Audit) -> str:
@@ -158,6 +221,9 @@ def resimulation_rows(audit: Audit) -> list[Resimulated]:
             f"{f'{visible(n)} = ' if several else ''}{number(float(v), '.5g')}"
             for n, v in one["value"].sel(parameter=audit.names).to_series().items()
         )
+        if audit.functions:
+            every = dict(zip(map(str, one["parameter"].values), one["value"].values, strict=True))
+            values = visible(audit.parameters.value_words(every))
         p, status = float(one["p_value"]), str(one["status"].values)
         rows.append(
             Resimulated(
@@ -196,12 +262,18 @@ def direction_rows(audit: Audit) -> list[DirectionRow]:
     if len(audit.names) == 1:
         return []
     rows = []
-    for k in range(audit.verdict.sizes["direction"]):
+    known = Parameters({name: audit.parameters[name] for name in audit.names})
+    count = audit.verdict.sizes["direction"]
+    # The directions of a function are drawn as functions; a few of them are enough in words.
+    for k in range(min(count, MOST_DIRECTIONS) if audit.functions else count):
         one = audit.verdict.isel(direction=k)
         shares = zip(one["direction_vector"].values, audit.names, strict=True)
+        words = " ".join(f"{number(float(s), '+.2f')} {visible(n)}" for s, n in shares)
+        if audit.functions:
+            words = visible(known.direction_words(one["direction_vector"].values))
         rows.append(
             DirectionRow(
-                " ".join(f"{number(float(s), '+.2f')} {visible(n)}" for s, n in shares),
+                words,
                 visible(one["direction_status"].values),
                 percent(float(one["direction_preference_percent"])),
                 percent(float(one["direction_resolution_percent"])),
@@ -211,11 +283,16 @@ def direction_rows(audit: Audit) -> list[DirectionRow]:
     return rows
 
 
+def center_values(audit: Audit) -> str:
+    """Return the values of the center; of an unknown function, their range."""
+    if audit.functions:
+        return visible(audit.parameters.value_words(audit.center.values))
+    return ", ".join(f"{visible(n)} = {number(audit.center.values[n], '.6g')}" for n in audit.names)
+
+
 def headline(audit: Audit) -> str:
     """Say around what an audit is made: a truth, a candidate or a chosen point."""
-    values = ", ".join(
-        f"{visible(n)} = {number(audit.center.values[n], '.6g')}" for n in audit.names
-    )
+    values = center_values(audit)
     what = "Audit" if audit.around_truth else "Audit of the stability"
     return f"{what} around the {audit.center_word} {values}"
 
@@ -247,10 +324,10 @@ def as_text(audit: Audit) -> str:
         *_resimulation(audit),
     ]
     head = f"  {'':<{NAME_WIDTH}}{'measured':>17}{'tolerance':>11}"
-    for name in audit.names:
+    for name, rows in tables(audit):
         title = shortened(name, NAME_WIDTH)
         lines += ["", title + head[len(title) :]] if lines[-1] else [title + head[len(title) :]]
-        for row in coordinate_rows(audit, name):
+        for row in rows:
             lines += _row(row)
     directions = direction_rows(audit)
     if directions:

@@ -65,6 +65,7 @@ from twoaxis.diagnosis.decision_map import Route, Statistic, Tolerance, Verdict,
 from twoaxis.diagnosis.field_check import FIELD_LAYOUT as FIELD_FIT_LAYOUT
 from twoaxis.diagnosis.field_check import OBSERVATION_LAYOUT
 from twoaxis.diagnosis.follow import HISTORY_LAYOUT, Snapshots
+from twoaxis.diagnosis.functions import functions_of_interest, verdicts_by_subject
 from twoaxis.diagnosis.overview import as_text
 from twoaxis.diagnosis.questions import (
     LEVEL,
@@ -89,6 +90,7 @@ from twoaxis.result import (
     message_variables,
     messages_from,
 )
+from twoaxis.unknown_function import FunctionGroup
 
 FloatArray = NDArray[np.float64]
 Part = TypeVar("Part", bound=Result[xr.Dataset])
@@ -284,7 +286,7 @@ class Audit(Result[xr.DataTree]):
         partial = cls(xr.DataTree.from_dict({"/": root, **groups}, name=cls.schema))
         groups["/questions"] = labelled(QUESTION_LAYOUT, question_variables(ask(partial)), {})
         verdict = labelled(VERDICT_LAYOUT, judge(partial), {})
-        whole = _joined(verdict)
+        whole = _joined(verdict, partial.parameters)
         root.attrs |= {
             "title": f"twoaxis: audit around the {partial.center_word}",
             "route": whole.route.value,
@@ -489,6 +491,21 @@ class Audit(Result[xr.DataTree]):
         """Route and reason of each parameter."""
         return _verdicts(self.verdict)
 
+    @property
+    def subjects(self) -> dict[str, Verdict]:
+        """One verdict for each number and for each unknown function, which has many nodes."""
+        return verdicts_by_subject(self.parameters, self.verdicts)
+
+    @property
+    def functions(self) -> dict[str, FunctionGroup]:
+        """The unknown functions of interest, by name."""
+        return functions_of_interest(self.parameters)
+
+    @property
+    def scalars(self) -> list[str]:
+        """Names of the parameters of interest that are numbers, not nodes of a function."""
+        return [name for name in self.names if self.parameters[name].node is None]
+
     @cached_property
     def questions(self) -> list[Question]:
         """What is asked before the decision map, in order, with the answers."""
@@ -657,7 +674,7 @@ class Audit(Result[xr.DataTree]):
         within = bool(((rows >= 0) & (rows < self.field.sizes["equation"])).all())
         _agree(within, True, "rows of equations in /field")
         super().check()
-        whole = _joined(self.verdict)
+        whole = _joined(self.verdict, self.parameters)
         _agree((self.route, self.reason), (whole.route, whole.reason), "route and reason")
         self.directions(), self.tolerance, self.messages, self.actions
 
@@ -672,8 +689,8 @@ def _verdicts(verdict: xr.Dataset) -> dict[str, Verdict]:
     return {name: Verdict(Route(route), reason) for name, route, reason in rows}
 
 
-def _joined(verdict: xr.Dataset) -> Verdict:
-    return join(_verdicts(verdict))
+def _joined(verdict: xr.Dataset, parameters: Parameters) -> Verdict:
+    return join(verdicts_by_subject(parameters, _verdicts(verdict)))
 
 
 def _agree(found: Any, expected: Any, what: str) -> None:

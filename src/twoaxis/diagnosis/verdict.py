@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 from twoaxis.diagnosis.decision_map import Measured, Verdict, decide
 from twoaxis.diagnosis.questions import Question, ask
 from twoaxis.geometry import FrozenScan, Score
-from twoaxis.geometry.score import direction_status, direction_words
+from twoaxis.geometry.score import direction_status
 from twoaxis.io import Layout, Variable
+from twoaxis.parameters import Parameters
 
 if TYPE_CHECKING:
     from twoaxis.diagnosis.result import Audit
@@ -174,7 +175,8 @@ class Directions:
 
     Attributes
     ----------
-    names : list of str
+    parameters : Parameters
+        Those of interest.
     vectors : array, shape (d, d)
         A row for each, in units of 100%; the largest share is positive.
     strength : array, shape (d,)
@@ -188,7 +190,7 @@ class Directions:
         Whether all coordinates are logarithms.
     """
 
-    names: list[str]
+    parameters: Parameters
     vectors: FloatArray
     strength: FloatArray
     status: list[str]
@@ -219,7 +221,9 @@ class Directions:
         # Which directions are seen does not depend on the units: their number is the score's.
         status = direction_status(values, np.arange(len(values)) < data["null"].values.sum())
         return cls(
-            names=score.parameters.of_interest,
+            parameters=Parameters(
+                {name: score.parameters[name] for name in score.parameters.of_interest}
+            ),
             vectors=rows,
             strength=np.maximum(values, 0.0),
             status=status,
@@ -241,7 +245,7 @@ class Directions:
 
     def in_words(self, k: int) -> str:
         """Return a direction as ``+0.71 nu -0.71 kappa``."""
-        return direction_words(self.vectors[k], self.names)
+        return self.parameters.direction_words(self.vectors[k])
 
 
 def judge(audit: Audit, stored: FloatArray | None = None) -> dict[str, Any]:
@@ -383,7 +387,7 @@ def _resolution_along(audit: Audit, found: Directions) -> list[float]:
     """Matched deviation along each direction, in percent."""
     data = audit.used_layouts.transpose("parameter", "layout", "replica", ...)
     columns = []
-    for name in found.names:
+    for name in found.parameters:
         one, parameter = data.sel(parameter=name), audit.parameters[name]
         home = parameter.to_coordinate(float(one["center"]))
         columns.append(parameter.to_coordinate(one["estimate"].values) - home)

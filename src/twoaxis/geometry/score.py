@@ -43,7 +43,6 @@ new, denser points.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -664,11 +663,6 @@ class Score(CenteredResult):
             *(f"warning: {doubt}" for doubt in self.doubts),
         ]
         return "\n".join(lines)
-
-
-def direction_words(direction: FloatArray, names: Sequence[str]) -> str:
-    """Return a direction as ``+0.71 nu -0.71 kappa``."""
-    return " ".join(f"{share:+.2f} {name}" for share, name in zip(direction, names, strict=True))
 
 
 # ---------------------------------------------------------------- the calls

@@ -601,6 +601,29 @@ class Resolution(CenteredResult):
             "messages": [_plain(message) for message in self.messages],
         }
 
+    @cached_property
+    def _intervals(self) -> dict[tuple[str, Statistic], list[float]]:
+        """The 95% ends of every error by parameter and statistic, from one bootstrap for all.
+
+        They are those of `interval`; empty with a single replica.
+        """
+        if self.replicas < 2:
+            return {}
+        errors = self.data["deviation_percent"].transpose("parameter", "layout", "replica")
+        rows = errors.values.reshape(len(self.names), -1)
+        clusters = np.broadcast_to(errors["replica"].values, errors.shape[1:]).ravel()
+        kinds: tuple[Statistic, ...] = ("mean", "median", "p90")
+        estimates = bootstrap_estimates(
+            lambda weights: np.stack(
+                [weighted_statistic(kind, row, weights) for row in rows for kind in kinds], axis=-1
+            ),
+            clusters,
+            draws=BOOTSTRAP_DRAWS,
+            seed=BOOTSTRAP_SEED,
+        )
+        ends = np.quantile(estimates, [0.025, 0.975], axis=0).T.tolist()
+        return dict(zip(((n, kind) for n in self.names for kind in kinds), ends, strict=True))
+
     def _parameter_dict(self, parameter: str) -> dict[str, Any]:
         chosen = self.data.sel(parameter=parameter)
         errors = chosen["deviation_percent"].values.ravel()
@@ -613,9 +636,9 @@ class Resolution(CenteredResult):
                 "mean": float(errors.mean()),
                 "median": float(np.median(errors)),
                 "p90": float(np.quantile(errors, 0.9)),
-                "ci95": _ends(self.interval("mean", parameter=parameter)),
-                "median_ci95": _ends(self.interval("median", parameter=parameter)),
-                "p90_ci95": _ends(self.interval("p90", parameter=parameter)),
+                "ci95": self._intervals.get((parameter, "mean")),
+                "median_ci95": self._intervals.get((parameter, "median")),
+                "p90_ci95": self._intervals.get((parameter, "p90")),
             },
             "fisher_error_percent": {"by_layout": by_layout, "mean": _finite(float(fisher.mean()))},
             "gauss_newton_error_percent": float(chosen["gauss_newton_deviation_percent"].mean()),
@@ -676,10 +699,6 @@ def _row(chosen: xr.Dataset) -> dict[str, float]:
 def _short(value: float) -> str:
     """Return four digits; a rounding error in place of an exact zero is shown as zero."""
     return f"{value:.4g}" if abs(value) > 1e-9 else "0"
-
-
-def _ends(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else [interval.low, interval.high]
 
 
 def _finite(value: float) -> float | None:
