@@ -108,14 +108,14 @@ def _around_candidate(audit: Audit, name: str) -> str:
     route, value = audit.routes[name], _value(audit, name)
     better = _alternative(audit, name)
     instead = f"; {better}" if better else ""
-    reason = {q.route: q.reason for q in audit.questions if q.route is not None}.get(route, "")
+    brief = {q.route: q.brief for q in audit.questions if q.route is not None}.get(route, "")
     if route is Route.CONTRADICTED_BY_DATA:
         return f"{value} is contradicted by the data{instead}"
     if route is Route.TRAINING_NOT_FINISHED:
-        return f"{value} is not final, training has not finished: {reason}{instead}"
+        return f"{value} is not final: training has not finished ({brief}){instead}"
     if route in QUESTION_ROUTES:
         kept = "" if route is Route.MODEL_DOES_NOT_FIT else instead
-        return f"{value} is not to be trusted, {route.value}: {reason}{kept}"
+        return f"{value} is not to be trusted: {route.value} ({brief}){kept}"
     interval = _interval(audit, name)
     words = {
         Route.CONSISTENT_WITH_DATA: "consistent with the data and with its own field",

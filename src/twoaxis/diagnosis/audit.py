@@ -324,7 +324,9 @@ def _about(
 
 def _briefly(value: Any) -> str:
     """Return an argument as a call shows it: numbers and text in full, anything else as ``...``."""
-    return repr(value) if isinstance(value, (bool, int, float, str, Tolerance)) else "..."
+    if isinstance(value, Tolerance):
+        return f"Tolerance({value.material:g}, {value.resolution:g}, {value.preference:g})"
+    return repr(value) if isinstance(value, (bool, int, float, str)) else "..."
 
 
 def _checked_snapshots(snapshots: Any, names: list[str]) -> Snapshots:

@@ -34,7 +34,7 @@ the paper's.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -99,6 +99,8 @@ class Question:
         NaN where there is none.
     parameters : tuple of str
         Those that a bad answer is about; empty for all.
+    brief : str
+        The reason of a bad answer in a few words, for the first line of an audit.
     """
 
     code: str
@@ -108,7 +110,8 @@ class Question:
     measured: float = np.nan
     limit: float = np.nan
     p_value: float = np.nan
-    parameters: tuple[str, ...] = field(default=())
+    parameters: tuple[str, ...] = ()
+    brief: str = ""
 
     @property
     def asked(self) -> str:
@@ -190,6 +193,7 @@ def _model(audit: Audit, alarm: float) -> Question:
         Route.MODEL_DOES_NOT_FIT,
         measured=size,
         p_value=p,
+        brief=meaning.partition(":")[0],
     )
 
 
@@ -211,6 +215,7 @@ def _field(audit: Audit, alarm: float) -> list[Question]:
             rms,
             FIELD_FAR,
             p["field"],
+            brief=f"it misses them by {rms:.2g} noise levels",
         )
     elif there > GROUP_FAR and p["group"] < alarm:
         found = Question(
@@ -221,6 +226,7 @@ def _field(audit: Audit, alarm: float) -> list[Question]:
             there,
             GROUP_FAR,
             p["group"],
+            brief=f"it misses them by {there:.2g} noise levels in the region {where}",
         )
     else:
         found = Question("field", "yes", words, None, rms, FIELD_FAR, p["field"])
@@ -234,6 +240,7 @@ def _field(audit: Audit, alarm: float) -> list[Question]:
             rms,
             FIELD_NEAR,
             p["noise"],
+            brief=f"it misses the data by only {rms:.2g} noise levels",
         )
     else:
         kept = "the misfit of the field is not far below one noise level"
@@ -259,17 +266,34 @@ def _training(audit: Audit) -> Question:
         name = max(sizes, key=lambda n: sizes[n] / limits[n])
         size, limit = sizes[name], limits[name]
         if size > limit:
-            text = words(audit, group.sel(parameter=name), name)
-            return Question("training", "no", text, Route.TRAINING_NOT_FINISHED, size, limit)
+            one = group.sel(parameter=name)
+            target = number(_target(audit, name, float(one[quantity])), ".3g")
+            return Question(
+                "training",
+                "no",
+                words(audit, one, name),
+                Route.TRAINING_NOT_FINISHED,
+                size,
+                limit,
+                brief=f"{name} is on its way to about {target}",
+            )
         if best is None:
-            text = f"{name} has arrived: {percent(size)} are left to go"
+            text = f"the value of {name} has arrived: {percent(size)} are left to go"
             best = Question("training", "yes", text, None, size, limit)
     if best is not None:
         return best
     fall = 100 * float(group["loss_fall"])
     if fall > LOSS_FALLS:
         text = f"the loss still falls: by {percent(fall)} within the last fifth of training"
-        return Question("training", "no", text, Route.TRAINING_NOT_FINISHED, fall, LOSS_FALLS)
+        return Question(
+            "training",
+            "no",
+            text,
+            Route.TRAINING_NOT_FINISHED,
+            fall,
+            LOSS_FALLS,
+            brief="the loss still falls",
+        )
     return Question("training", "not known", "the path of the parameter was not recorded")
 
 
@@ -289,12 +313,12 @@ def _on_its_way(audit: Audit, one: xr.Dataset, name: str) -> str:
     steps = float(one["remaining_steps"])
     if bool(one["steady"]):
         return (
-            f"{name} is still moving and does not slow down: at its last speed another "
-            f"{steps:,.0f} steps would bring it{aim}"
+            f"the value of {name} is still moving and does not slow down: at its last speed "
+            f"another {steps:,.0f} steps would bring it{aim}"
         )
     return (
-        f"{name} is still on its way{aim}: at the rate at which it slows down, about {steps:,.0f} "
-        "more steps bring it nine tenths of the way"
+        f"the value of {name} is still on its way{aim}: at the rate at which it slows down, about "
+        f"{steps:,.0f} more steps bring it nine tenths of the way"
     )
 
 
