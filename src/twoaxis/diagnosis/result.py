@@ -640,7 +640,7 @@ class Audit(Result[xr.DataTree]):
         stored = self.verdict["direction_vector"].transpose("direction", "parameter").values
         found = {f"/verdict/{n}": v for n, v in judge(self, stored).items()}
         answers = question_variables(self.questions)
-        # Readers see the reasons as they follow now; another version may have worded them otherwise.
+        # Readers see reasons as they follow now; another version may have worded them otherwise.
         found |= {f"/questions/{n}": v for n, v in answers.items() if n != "reason"}
         found |= derived_of_data(self)
         if self.delivery is not None:
