@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection
 from numpy.testing import assert_allclose
+from web_pages import Reader
 
 import twoaxis as ta
+from twoaxis import report
 from twoaxis.report.figures.function import curves_of, describe
 
 X = np.linspace(0, 1, 41)
@@ -130,3 +132,14 @@ def test_a_page_and_a_notebook_view_of_a_function(resolution, tmp_path):
     page = found.to_html(tmp_path / "function.html").read_text()
     assert "<svg" in page
     assert "length_scale" in found._repr_html_()
+
+
+def test_the_page_shows_the_function_and_not_its_node_values_one_by_one(audit):
+    page = audit._repr_html_(), report.page(audit)
+    for html in page:
+        assert html.count("Frozen profile along") == 0
+        assert 'scope="row">k[' not in html
+    pictures = Reader(page[1]).all("svg")
+    told = [svg["aria-label"] for svg in pictures if describe(audit, "k") in svg["aria-label"]]
+    assert len(told) == 3
+    assert "The function k" in Reader(page[1]).text

@@ -64,6 +64,14 @@ def test_scattered_observations_are_cut_into_slices_of_time(audit_of):
     assert lines(panels[0])["learned field"].get_linestyle() == "None"
 
 
+def test_observations_in_no_order_are_not_joined_by_lines(audit_of):
+    # Scattered sites whose coordinates were not given: only their numbers are known.
+    drawn = lines(plots.plot_observations(audit_of("everything")))
+    assert drawn["solver, matched estimate"].get_linestyle() == "None"
+    drawn = lines(plots.plot_observations(audit_of("many")))
+    assert drawn["solver, matched estimate"].get_linestyle() != "None"
+
+
 def test_several_fields_are_separate_panels(audit_of):
     group = audit_of("decay").group("/observations")
     both = np.tile(group["points"].values, (2, 1))

@@ -8,6 +8,7 @@ from twoaxis.diagnosis import Audit
 from twoaxis.report.html import colors, heading, measured, questions, result_pictures, template
 from twoaxis.report.sections import (
     data_section,
+    function_section,
     map_section,
     parameters_section,
     profile_section,
@@ -21,9 +22,11 @@ MOST_ROWS = 30
 
 def audit_fragment(audit: Audit) -> str:
     """Return answer, questions, table and the leading pictures of an audit."""
-    several = len(audit.parameters) > 1
+    several = len(audit.parameters.scalars) > 1
+    functions = [function_section(audit, name) for name in audit.parameters.functions]
     pictures = [
         *data_section(audit).pictures[:1],
+        *(section.pictures[0] for section in functions),
         *(parameters_section(audit).pictures[:1] if several else ()),
         *map_section(audit).pictures,
         *profile_section(audit).pictures,

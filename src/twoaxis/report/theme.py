@@ -378,6 +378,11 @@ def _for_page(text: str, alt: str) -> str:
 
 def _clean(element: ElementTree.Element, used: set[str], prefix: str) -> None:
     """Give one element the page's colors, fonts and ids."""
+    if element.tag == f"{{{SVG}}}text" and len(element):
+        # Line breaks between the pieces of mathematics are no part of the text.
+        element.text = (element.text or "").strip("\n ")
+        for piece in element:
+            piece.tail = (piece.tail or "").strip("\n ")
     name = element.attrib.pop("id", None)
     if name in used:
         element.set("id", f"{prefix}{name}")

@@ -37,9 +37,10 @@ PREDICTIONS = (
 )
 # Widths of the band in standard deviations of the noise.
 BAND = 2.0
-# Small panels of one figure, side by side, and the size of each.
-MOST_PANELS, COLUMNS = 6, 3
-PANEL = (2.9, 2.3)
+# Small panels of one figure, beside the first, two in a row, and the size of each: together as
+# wide as other pictures, so that their texts are as large.
+MOST_PANELS, COLUMNS = 5, 2
+PANEL = (WIDE[0] / COLUMNS, 2.0)
 # Scattered observations are shown in so many slices along one coordinate.
 SLICES = 3
 
@@ -116,11 +117,11 @@ def size_of(audit: Audit) -> tuple[float, float]:
     if group.sizes["axis"] == 1:
         return WIDE
     rows, columns = _shape(len(panels_of(group)) + 1)
-    return columns * PANEL[0], rows * PANEL[1] + 0.35
+    return columns * PANEL[0], rows * PANEL[1] + 0.55
 
 
 def _shape(count: int) -> tuple[int, int]:
-    columns = 2 if count in (2, 4) else min(count, COLUMNS)
+    columns = min(count, COLUMNS)
     return -(-count // columns), columns
 
 
@@ -190,6 +191,8 @@ def _draw_panel(ax: Any, group: xr.Dataset, panel: Panel, axes: list[str]) -> No
     for k, (name, words, role, marker) in enumerate(_predictions(group)):
         y = group[name].values[rows]
         joined = panel.joined and not (repeated and _differs(x, y))
+        if axes[panel.along] == "index":  # a number, which may or may not say what is near
+            joined = joined and _runs_smoothly(y)
         if k == 0 and joined:
             reach = BAND * group["noise"].values[rows]
             shade = {"color": color(role), "alpha": 0.16, "lw": 0, "zorder": 1}
@@ -210,6 +213,12 @@ def _differs(x: FloatArray, y: FloatArray) -> bool:
     """Whether one coordinate has several predictions, as of several fields."""
     same = np.diff(x) == 0
     return bool(np.any(np.abs(np.diff(y))[same] > 1e-9 * (np.ptp(y) or 1.0)))
+
+
+def _runs_smoothly(y: FloatArray) -> bool:
+    """Whether neighbors in a row are close: of a random order, a third of the range apart."""
+    steps, reach = float(np.abs(np.diff(y)).sum()), float(np.ptp(y))
+    return steps <= max(4.0, 0.15 * len(y)) * reach
 
 
 def _draw_scatter(ax: Any, group: xr.Dataset) -> None:
@@ -239,7 +248,7 @@ def _legend_of_all(figure: Any, axes: Any) -> None:
         list(entries.values()),
         list(entries),
         loc="outside upper left",
-        ncols=3,
+        ncols=2,
         frameon=False,
         fontsize=SMALL_SIZE,
         columnspacing=1.2,
