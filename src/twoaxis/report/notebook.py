@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from twoaxis.diagnosis import Audit
-from twoaxis.report.html import colors, heading, measured, questions, result_pictures, template
+from twoaxis.report.html import (
+    TWO_AXES,
+    colors,
+    heading,
+    measured,
+    questions,
+    result_pictures,
+    template,
+)
 from twoaxis.report.sections import (
     data_section,
     function_section,
@@ -53,6 +61,7 @@ def table_fragment(result: Any) -> str:
         table=rows,
         messages=[visible(message.text) for message in getattr(result, "messages", ())],
         pictures=result_pictures(result, MOST_PICTURES),
+        wide=result.schema in TWO_AXES,
         **colors(),
     )
     return fragment

@@ -8,7 +8,15 @@ import numpy as np
 
 from twoaxis.geometry import Score
 from twoaxis.report.inputs import center_word, part_of
-from twoaxis.report.theme import axis_or_new, color, label, legend_above, name_rows, open_frame
+from twoaxis.report.theme import (
+    WIDE,
+    axis_or_new,
+    color,
+    label,
+    legend_above,
+    name_rows,
+    open_frame,
+)
 
 
 def plot_score(result: Any, *, ax: Any = None) -> Any:
@@ -28,7 +36,7 @@ def plot_score(result: Any, *, ax: Any = None) -> Any:
     """
     found = part_of(result, Score, "score")
     names = found.names
-    ax = axis_or_new(ax, (4.8, 1.2 + 0.5 * len(names)))
+    ax = axis_or_new(ax, size_of(found))
     rows = np.arange(len(names))
     moved, spread = (found.data[n].values for n in ("displacement", "sampling_deviation"))
     own = found.data["diagonal_displacement"].values
@@ -42,3 +50,8 @@ def plot_score(result: Any, *, ax: Any = None) -> Any:
     open_frame(ax, "top", "right", "left")
     legend_above(ax)
     return ax
+
+
+def size_of(found: Score) -> tuple[float, float]:
+    """Return the size of the figure, in inches."""
+    return WIDE[0], 1.2 + 0.5 * len(found.names)
