@@ -72,7 +72,7 @@ trained, _, _, data, loss, *_ = jinns.solve(
 known = {n: ta.Parameter(truth=v, bounds=(v / 10, 10 * v)) for n, v in truth.items()}
 resolution = ta.resolve(simulate, known, noise, replicas=40, seed=0)
 tolerance = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
-frozen = ta.from_jinns(loss, trained, known, points=data)
+frozen = ta.from_jinns(loss, trained, known, points=data, observed=observed)
 audit = ta.audit(frozen, resolution=resolution, data=counts, tolerance=tolerance)
 print(audit)
 audit.to_html("jinns_inverse.html")

@@ -35,9 +35,15 @@ def heat(model, xt, kappa):
 generator = np.random.default_rng(0)
 sites = generator.random((100, 2))  # columns x and t
 readings = temperature(sites, 0.05) + 0.02 * generator.standard_normal(100)
-inputs = torch.tensor(sites, dtype=torch.float32)
-outputs = torch.tensor(readings, dtype=torch.float32)[:, None]
 points = torch.rand(1000, 2)
+
+
+def loss(model, kappa):
+    kind = next(model.parameters()).dtype  # the audit evaluates it in double precision
+    inputs, outputs = (torch.tensor(each, dtype=kind) for each in (sites, readings[:, None]))
+    residual = heat(model, points.detach().clone().to(kind).requires_grad_(True), kappa)
+    return torch.mean((model(inputs) - outputs) ** 2) + 0.1 * torch.mean(residual**2)
+
 
 net = torch.nn.Sequential(
     torch.nn.Linear(2, 32), torch.nn.Tanh(), torch.nn.Linear(32, 32), torch.nn.Tanh(),
@@ -47,8 +53,7 @@ log_kappa = torch.tensor(np.log(0.2), dtype=torch.float32, requires_grad=True)
 optimizer = torch.optim.Adam([*net.parameters(), log_kappa], lr=3e-3)
 for _ in range(steps):
     optimizer.zero_grad()
-    residual = heat(net, points.clone().requires_grad_(True), log_kappa.exp())
-    (torch.mean((net(inputs) - outputs) ** 2) + 0.1 * torch.mean(residual**2)).backward()
+    loss(net, log_kappa.exp()).backward()
     optimizer.step()
 delivered = float(log_kappa.detach().exp())
 print(f"after {steps} steps: kappa = {delivered:.4f} (truth: 0.05)\n")
@@ -56,7 +61,7 @@ print(f"after {steps} steps: kappa = {delivered:.4f} (truth: 0.05)\n")
 # The five lines.
 known = {"kappa": ta.Parameter(truth=0.05, delivered=delivered, bounds=(0.005, 0.5))}
 resolution = ta.resolve(lambda kappa: temperature(sites, kappa), known, 0.02, progress=False)
-frozen = ta.from_torch(net, heat, known, points=points)
+frozen = ta.from_torch(net, heat, known, points=points, observed=sites, loss=loss)
 tolerance = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
 print(ta.audit(frozen, resolution=resolution, data=readings, tolerance=tolerance))
 if steps < 5000:
