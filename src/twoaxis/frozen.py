@@ -86,6 +86,9 @@ class FrozenResidual:
         "RBA", "seed": "3"}``.
     equations : tuple of str
         Names of the equations, for figures, where the residual returns several arrays.
+    fields : tuple of str
+        Names of the observed fields, such as ``("S", "I")``, where the last axis of the data runs
+        over several.
     """
 
     residual: Callable[..., Any]
@@ -104,6 +107,7 @@ class FrozenResidual:
     objective: Objective | None = None
     about: Mapping[str, str] = dataclasses.field(default_factory=dict)
     equations: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", Parameters(self.parameters))

@@ -315,6 +315,29 @@ def test_grubbs_by_hand():
     assert check.p_value == pytest.approx(30 * 2 * stats.t.sf(t, 28))
 
 
+def test_fields_of_a_system_are_told_apart():
+    """Susceptible and infected on the same days: the network has missed one of them."""
+    both = np.stack([decay(1.0), 1 - decay(1.0)], axis=1)
+    data = both + NOISE * np.random.default_rng(0).standard_normal(both.shape)
+    k = {"k": ta.Parameter(delivered=1.0, bounds=(0.2, 5.0))}
+    model = lambda k: np.stack([decay(k), 1 - decay(k)], axis=1)  # noqa: E731
+    frozen = field(1.0, fields=("S", "I"), axes=("t",))
+    fitted = both + np.array([0.0, 5 * NOISE])
+    resolution = ta.resolve(model, k, NOISE, replicas=5, bank=61, progress=False)
+    for options in (dict(resolution=resolution), dict(noise=NOISE)):
+        found = ta.audit(frozen, data=data, fitted=fitted, **options)
+        group = found.group("/field_fit")
+        names = group["group"].values.tolist()
+        worst = group["group_rms"].values
+        assert found.route is Route.FIELD_DOES_NOT_FIT
+        assert worst[[n.startswith("S, ") for n in names]].max() < 2
+        assert worst[[n.startswith("I, ") for n in names]].min() > 4
+        observed = found.group("/observations")
+        assert observed["observed_field"].values.tolist() == ["S", "I"]
+        assert observed["field_of"].values.tolist() == [0, 1] * 60
+        assert observed.sizes["axis"] == 1
+
+
 def test_sensors_are_told_apart():
     time, sensor = np.meshgrid(np.arange(20), np.arange(3), indexing="ij")
     points = np.column_stack([time.ravel(), sensor.ravel()]).astype(float)

@@ -215,6 +215,7 @@ def audit(
         frozen.fitted if fitted is None else fitted,
         frozen.axis_names,
         frozen.observed,
+        frozen.fields or (frozen.field_name,),
         certain=fitted is not None,
     )
     if data is None and found is None:

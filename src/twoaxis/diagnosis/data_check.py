@@ -21,8 +21,9 @@ from scipy.special import chdtrc
 
 from twoaxis.diagnosis.field_check import (
     field_group,
+    fields_of,
     fitted_values,
-    groups_of,
+    grouped,
     observations_group,
     observed_alone,
 )
@@ -168,6 +169,8 @@ class Subject:
         Names of the coordinates of the field.
     observed : array, shape (n, k), optional
         Where the observations lie, if the frozen residual knows.
+    fields : sequence of str
+        Names of the observed fields.
     certain : bool
         Whether the user gave `fitted`. What a frozen residual carries is left aside where it
         does not belong to the data.
@@ -179,16 +182,17 @@ class Subject:
     fitted: Any = None
     axes: Sequence[str] = ()
     observed: FloatArray | None = None
+    fields: Sequence[str] = ()
     certain: bool = True
 
-    def axis_names(self, points: FloatArray, shape: tuple[int, ...]) -> list[str]:
-        """Return names of the coordinates of observations (n, k) of data with a shape.
+    def axis_names(self, points: FloatArray, index: FloatArray) -> list[str]:
+        """Return names of the coordinates of observations (n, k) with these indices (n, ...).
 
-        They are those of the field where they can be: not where points are indices.
+        They are those of the field, unless the points are nothing but the indices.
         """
         names, count = [str(name) for name in self.axes], points.shape[1]
-        indices = count == max(len(shape), 1) and bool((points == points.astype(int)).all())
-        if len(names) == count and not indices:
+        bare = points.shape == index.shape and bool((points == index).all())
+        if len(names) == count and not bare:
             return names
         return ["index"] if count == 1 else [f"index {k}" for k in range(count)]
 
@@ -280,8 +284,15 @@ def _of_field(
     subject: Subject,
 ) -> tuple[dict[str, xr.Dataset], list[Message]]:
     """Return ``/observations``, and ``/field_fit`` where the field's predictions are known."""
-    axes = subject.axis_names(points, shape)
-    alone = {"/observations": observations_group(observed, points, axes, predictions)}
+    sites = observed.layout.sites
+    fields = fields_of(sites, shape, subject.fields)
+    index = np.column_stack(np.unravel_index(sites, shape or (1,))).astype(float)
+    if len(fields.names) > 1:  # the last index is the field
+        if points.shape == index.shape:
+            points = points[:, :-1]
+        index = index[:, :-1]
+    axes = subject.axis_names(points, index)
+    alone = {"/observations": observations_group(observed, points, axes, predictions, fields)}
     if subject.fitted is None:
         return alone, []
     try:
@@ -293,8 +304,8 @@ def _of_field(
     misfit = observed.layout.white(observed.values - fitted)
     both = {"field": fitted, **predictions}
     return {
-        "/observations": observations_group(observed, points, axes, both),
-        "/field_fit": field_group(misfit, groups_of(points, axes)),
+        "/observations": observations_group(observed, points, axes, both, fields),
+        "/field_fit": field_group(misfit, grouped(points, axes, fields)),
     }, []
 
 

@@ -44,6 +44,8 @@ OBSERVATION_LAYOUT: Layout = {
     "points": Variable(("observation", "axis"), "float", "where it was observed", finite=True),
     "data": Variable(_O, "float", "observed value", finite=True),
     "noise": Variable(_O, "float", "standard deviation of its noise", finite=True),
+    "observed_field": Variable(("observed_field",), "text", "name of an observed field"),
+    "field_of": Variable(_O, "int", "row of the field that was observed"),
     **{
         name: Variable(_O, "float", meaning, required=False)
         for name, meaning in (
@@ -125,6 +127,7 @@ def observations_group(
     points: FloatArray,
     axes: Sequence[str],
     predictions: Mapping[str, FloatArray],
+    fields: Fields,
 ) -> xr.Dataset:
     """Return the group ``/observations``; `predictions` by name, in the units of the data."""
     count = len(observed.values)
@@ -137,6 +140,8 @@ def observations_group(
         "points": points[keep],
         "data": observed.values[keep],
         "noise": white.deviations[keep],
+        "observed_field": fields.names,
+        "field_of": fields.number[keep],
     }
     for name, prediction in predictions.items():
         values[name] = prediction[keep]
@@ -167,6 +172,40 @@ def field_group(misfit: FloatArray, groups: Groups) -> xr.Dataset:
         },
         {},
     )
+
+
+class Fields(NamedTuple):
+    """The observed field of each observation: its number (n,), and the names of all fields."""
+
+    number: NDArray[np.intp]
+    names: list[str]
+
+
+def fields_of(sites: NDArray[np.intp], shape: tuple[int, ...], names: Sequence[str]) -> Fields:
+    """Return which field was observed at each site of data with a shape.
+
+    Several fields are the last axis of the data; where that does not have as many entries as there
+    are names, all observations are of one field.
+    """
+    several = len(names) > 1 and len(shape) > 1 and shape[-1] == len(names)
+    if not several:
+        return Fields(np.zeros(len(sites), dtype=np.intp), [str(names[0]) if names else "u"])
+    return Fields(np.asarray(sites % len(names), dtype=np.intp), [str(name) for name in names])
+
+
+def grouped(points: FloatArray, axes: Sequence[str], fields: Fields) -> Groups:
+    """Divide the observations of every field into sensors or boxes."""
+    if len(fields.names) == 1:
+        return groups_of(points, axes)
+    number = np.empty(len(points), dtype=np.intp)
+    names: list[str] = []
+    for k, name in enumerate(fields.names):
+        own = np.flatnonzero(fields.number == k)
+        if own.size:
+            part = groups_of(points[own], axes)
+            number[own] = len(names) + part.number
+            names += [f"{visible(name)}, {each}" for each in part.names]
+    return Groups(number, names)
 
 
 def groups_of(points: FloatArray, axes: Sequence[str]) -> Groups:
