@@ -1,4 +1,4 @@
-"""How a matched fit is made: what comes out, and the two ways to get there.
+"""How a matched fit is made: what comes out, and the ways to get there.
 
 Data are whitened: with the noise covariance ``Sigma = L L^T`` a data vector ``y`` enters as
 ``L^{-1} (y - G(center))``, so that the noise is standard normal (`twoaxis.resolution.layouts`).
@@ -11,7 +11,7 @@ The likelihood-profile set of a parameter holds the values at which chi2, with t
 parameters fitted again, rises by at most the `level` quantile of chi-square with one degree of
 freedom (`deviance_limit`).
 
-Two estimators find that minimum:
+Two estimators find that minimum, and a third fits many datasets with few model runs:
 
 bank (`twoaxis.resolution.bank_fit`)
     For one parameter. The model is solved at some hundred values; between them each prediction
@@ -21,6 +21,9 @@ bank (`twoaxis.resolution.bank_fit`)
 direct (`twoaxis.resolution.direct_fit`)
     For any number of parameters: nonlinear least squares with the model itself, from several
     starting points.
+interpolant (`twoaxis.resolution.interpolant_fit`)
+    For any number of parameters: nonlinear least squares on a polynomial in place of the model,
+    around the center, checked against direct fits.
 """
 
 from __future__ import annotations
