@@ -143,3 +143,11 @@ def test_the_page_shows_the_function_and_not_its_node_values_one_by_one(audit):
     told = [svg["aria-label"] for svg in pictures if describe(audit, "k") in svg["aria-label"]]
     assert len(told) == 3
     assert "The function k" in Reader(page[1]).text
+
+
+def test_the_page_of_an_audit_has_one_table_for_the_function(audit, tmp_path):
+    page = audit.to_html(tmp_path / "audit.html").read_text()
+    assert page.count("<caption>Parameter <strong>") == 1
+    assert "<caption>Parameter <strong>k(x)</strong></caption>" in page
+    assert "The function k</h2>" in page
+    assert page.count("<svg") < 12  # of the function, of the data and of the field; none of a node

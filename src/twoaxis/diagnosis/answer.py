@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from twoaxis.diagnosis.decision_map import QUESTION_ROUTES, Route
-from twoaxis.diagnosis.functions import deciding_node
+from twoaxis.diagnosis.functions import deciding_node, place_of
 from twoaxis.text import measured, number, percent, visible
 
 if TYPE_CHECKING:
@@ -82,9 +82,11 @@ def _about_function(audit: Audit, name: str) -> str:
     group, route = audit.functions[name], audit.subjects[name].route
     node = deciding_node(audit, group)
     count = sum(audit.routes[member] is route for member in group.members)
-    nodes = f"{count} of {len(group.members)} nodes" if count else "different needs of its nodes"
+    # Needs of different nodes may add up to a route that none of them has.
+    nodes = f"at {count or len(group.members)} of {len(group.members)} nodes"
     function = f"{visible(name)}({visible(group.argument)})"
-    return f"{function}, {route.value} ({nodes}). Most so: {answer_about(audit, node)}"
+    where = place_of(group, node)
+    return f"{function}, {nodes} and most at {where}: {answer_about(audit, node)}"
 
 
 def _around_truth(audit: Audit, name: str) -> str:

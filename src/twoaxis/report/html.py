@@ -16,16 +16,16 @@ from typing import Any
 from twoaxis.diagnosis import Audit
 from twoaxis.diagnosis.overview import (
     GLOSSARY,
-    coordinate_rows,
     direction_rows,
     headline,
     observations_in_words,
     resimulation_rows,
+    tables,
 )
 from twoaxis.diagnosis.result import MISSING
 from twoaxis.report import PLOTS, drawing_function
 from twoaxis.report.inputs import as_audit
-from twoaxis.report.sections import MANY, Missing, leading_sections, numbers, one_by_one, sections
+from twoaxis.report.sections import MANY, Missing, leading_sections, one_by_one, sections
 from twoaxis.report.theme import PALETTE, WIDE, inline_svg, route_color
 from twoaxis.text import number, percent, quantity, sentence, visible
 from twoaxis.version import __version__
@@ -124,7 +124,7 @@ def colors() -> dict[str, dict[str, str]]:
 def heading(audit: Audit) -> dict[str, Any]:
     """Return the answer, the verdict and what the audit is about, in words."""
     answers = [visible(line) for line in audit.answer.split("\n")]
-    few = one_by_one(audit)
+    few = [*one_by_one(audit), *audit.functions]
     verdicts = [
         {
             "name": visible(name),
@@ -132,7 +132,7 @@ def heading(audit: Audit) -> dict[str, Any]:
             "role": route_color(verdict.route),
             "reason": sentence(verdict.reason),
         }
-        for name, verdict in audit.verdicts.items()
+        for name, verdict in audit.subjects.items()
         if name in few
     ]
     return {
@@ -205,7 +205,7 @@ def short_rows(audit: Audit) -> list[tuple[str, ...]]:
     """Return one row for each of many parameters."""
     group = audit.group("/matched")
     rows: list[tuple[str, ...]] = []
-    for name in numbers(audit):
+    for name in audit.scalars:
         delivered = audit.parameters[name].delivered
         interval = "–"
         if group is not None:
@@ -241,10 +241,14 @@ def measured(audit: Audit) -> dict[str, Any]:
     there = audit.group("/resimulation") is not None
     assumed = [m for m in audit.messages if m.code == "tolerance.assumed"]
     return {
-        "tables": [(visible(name), coordinate_rows(audit, name)) for name in one_by_one(audit)],
+        "tables": [
+            table
+            for name, table in zip(audit.subjects, tables(audit), strict=True)
+            if name in audit.functions or name in one_by_one(audit)
+        ],
         "short_rows": [] if one_by_one(audit) else short_rows(audit),
         "nuisance": nuisance_rows(audit),
-        "directions": direction_rows(audit) if len(audit.names) <= MANY else [],
+        "directions": direction_rows(audit) if len(audit.subjects) <= MANY else [],
         "tolerances": _tolerances(audit),
         "assumed": sentence(assumed[0].text) if assumed else "",
         "resimulated": resimulation_rows(audit),

@@ -62,21 +62,15 @@ def one_by_one(audit: Audit) -> list[str]:
 
     Node values of an unknown function have none: the function has.
     """
-    names = numbers(audit)
-    return names if len(names) <= MANY else []
-
-
-def numbers(audit: Audit) -> list[str]:
-    """Return the parameters of interest that are numbers, not node values of a function."""
-    return [name for name in audit.names if name in audit.parameters.scalars]
+    return audit.scalars if len(audit.scalars) <= MANY else []
 
 
 def leading_sections(audit: Audit) -> Iterator[Section]:
     """Draw what a reader looks for first: the data, and all parameters side by side."""
     yield data_section(audit)
-    for name in audit.parameters.functions:
+    for name in audit.functions:
         yield function_section(audit, name)
-    if len(audit.parameters.scalars) > 1:
+    if len(audit.scalars) > 1:
         yield parameters_section(audit)
 
 

@@ -290,7 +290,7 @@ def _shade(ax: Any, places: FloatArray, where: NDArray[np.bool_]) -> None:
 
 
 def plot_function_displacement(result: Any, *, function: str | None = None, ax: Any = None) -> Any:
-    """Draw the displacement of an unknown function, signed, over its argument.
+    """Draw the displacement of an unknown function from the center, signed, over its argument.
 
     Parameters
     ----------
@@ -317,13 +317,12 @@ def plot_function_displacement(result: Any, *, function: str | None = None, ax: 
     low, high = ax.get_ylim()
     ax.set_ylim(min(low, -LEAST), max(high, LEAST))
     ax.axhline(0, color=color("center"), lw=1.0, zorder=0)
-    kind = center_word(str(first.attrs["centered_on"]))
     logarithmic = str(first.attrs["coordinate"]) == "log"
     unit = f"log {found[0].name}" if logarithmic else found[0].name
     label(
         ax,
         visible(str(first.attrs["argument"])),
-        f"displacement of {visible(unit)} from the {kind}",
+        f"displacement of {visible(unit)}",
     )
     ax.set_xlim(first["place"].values[0], first["place"].values[-1])
     open_frame(ax)
