@@ -38,7 +38,7 @@ def in_standard_errors(one, other):
 
 
 class TestBasis:
-    @pytest.mark.parametrize(("dimension", "degree"), [(1, 4), (2, 3), (3, 5), (5, 2)])
+    @pytest.mark.parametrize(("dimension", "degree"), [(1, 4), (2, 3), (3, 5), (5, 2), (20, 2)])
     def test_all_products_up_to_the_degree(self, dimension, degree):
         powers = exponents(dimension, degree)
         assert len(powers) == comb(dimension + degree, degree)
@@ -172,6 +172,21 @@ def test_where_no_interpolant_is_good_enough_all_are_fitted_directly(forward, re
     assert found.data.attrs["method"] == "direct"
     for name in ("estimate", "deviance", "chi2"):
         np.testing.assert_array_equal(found.data[name], direct.data[name])
+
+
+def test_many_parameters_with_few_model_runs():
+    """A linear model of twelve parameters: 13 coefficients, verified at 78 points."""
+    waves = np.cos(np.arange(12)[:, None] * T)
+    many = {
+        f"c{i}": ta.Parameter(truth=1.0, bounds=(-9, 9), coordinate="linear") for i in range(12)
+    }
+    found = resolved(lambda **c: np.array(list(c.values())) @ waves, many, 0.1)
+    assert found.data.attrs["method"] == "interpolant"
+    closed = (
+        1.0
+        + 0.1 * np.linalg.lstsq(waves.T, np.random.default_rng(5).standard_normal((60, 60)).T)[0]
+    )
+    np.testing.assert_allclose(found.data["estimate"].values[:, 0], closed, atol=1e-5)
 
 
 def test_another_model_for_the_fit_and_several_layouts():

@@ -28,6 +28,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from itertools import combinations_with_replacement
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -132,10 +134,14 @@ class Box:
 
 def exponents(dimension: int, degree: int) -> IndexArray:
     """Return all exponents of total degree up to `degree`, (N, d), the lowest first."""
-    grid = np.indices((degree + 1,) * dimension).reshape(dimension, -1).T
-    total = grid.sum(axis=1)
-    kept = np.flatnonzero(total <= degree)
-    return np.asarray(grid[kept[np.argsort(total[kept], kind="stable")]], dtype=np.intp)
+    found = np.zeros((comb(dimension + degree, degree), dimension), dtype=np.intp)
+    # A product of k factors is a choice of k coordinates, with repetition.
+    chosen = [
+        c for k in range(degree + 1) for c in combinations_with_replacement(range(dimension), k)
+    ]
+    for row, coordinates in enumerate(chosen):
+        np.add.at(found[row], list(coordinates), 1)
+    return found
 
 
 def basis(x: FloatArray, powers: IndexArray) -> FloatArray:
@@ -278,15 +284,14 @@ class Builder:
 
     def _add(self, degree: int) -> bool:
         """Solve the points that this degree needs, after predicting them with the last one."""
-        powers = exponents(len(self._center), degree)
-        number = len(powers) - len(self._q)
-        if degree > HIGHEST_DEGREE or len(powers) > self._budget:
+        if degree > HIGHEST_DEGREE or comb(len(self._center) + degree, degree) > self._budget:
             self.reason = (
                 f"a polynomial of degree {self._degree - 1} misses the model by {self.error:.2g} "
                 "noise levels"
             )
             return False
-        chosen = self._chosen(powers, number)
+        powers = exponents(len(self._center), degree)
+        chosen = self._chosen(powers, len(powers) - len(self._q))
         values, reasons = self._model(chosen, self._advance)
         failed = [reason for reason in reasons if reason]
         if failed:
