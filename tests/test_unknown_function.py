@@ -280,6 +280,23 @@ def test_adapters_hand_over_tensors_and_traced_arrays():
         assert_allclose(found.H, expected.H, rtol=1e-5, atol=1e-9)
 
 
+def test_adapters_of_trained_numbers_say_that_they_take_no_functions():
+    torch = pytest.importorskip("torch")
+    from twoaxis.adapters.deepxde.variables import named_unknowns
+
+    match = "parameters that are numbers, for .* got the unknown function 'k'"
+    with pytest.raises(ta.InputError, match=match):
+        ta.objective(
+            torch.nn.Linear(1, 1),
+            lambda model, k: (model(k.values) ** 2).sum(),
+            {"k": unknown()},
+            residual=lambda model, x, k: model(x) - k(x),
+            points=X[:, None],
+        )
+    with pytest.raises(ta.InputError, match=match):
+        named_unknowns(None, [], {"k": (None, unknown())}, None, None, [])
+
+
 def test_a_saved_residual_still_has_its_function(tmp_path):
     frozen = ta.FrozenResidual(
         lambda k: k(X) - (1.3 + X), {"k": unknown()}, X, view=ta.views.Pointwise()

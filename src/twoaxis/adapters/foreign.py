@@ -15,6 +15,7 @@ from twoaxis.arrays import FloatArray, checked_points
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
 from twoaxis.result import Message
+from twoaxis.unknown_function import UnknownFunction
 
 #: What a residual is evaluated in: double precision, whatever the weights have, or the precision
 #: of the model itself.
@@ -93,6 +94,24 @@ def equations_of(output: Any) -> tuple[Any, ...]:
 def alone(parts: Sequence[Any]) -> Any:
     """Return the only equation by itself, and several as a tuple."""
     return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def refuse_functions(parameters: Any, what: str) -> None:
+    """Refuse an unknown function where every parameter is a number that a library trains."""
+    given = parameters if isinstance(parameters, Mapping) else {}
+    found = [
+        str(name)
+        for name, each in given.items()
+        for one in (each if isinstance(each, tuple) else (each,))
+        if isinstance(one, UnknownFunction) or getattr(one, "node", None) is not None
+    ]
+    if found:
+        raise InputError(
+            f"parameters that are numbers, for {what}",
+            f"the unknown function {found[0]!r}",
+            "write the residual yourself and pass it to twoaxis.from_torch, twoaxis.from_jax or "
+            "twoaxis.FrozenResidual, with the trained function as delivered",
+        )
 
 
 def first_output(values: Any, count: int) -> FloatArray | None:

@@ -23,6 +23,7 @@ from twoaxis.adapters.foreign import (
     check_precision,
     foreign,
     precision_notes,
+    refuse_functions,
     space_axes,
 )
 from twoaxis.adapters.model_loss import (
@@ -129,6 +130,7 @@ def from_jinns(
     _check_loss(jinns, loss)
     _check_trained(jax, jinns, loss, params)
     where = _points(loss, points)
+    refuse_functions(parameters, "twoaxis.from_jinns")
     known = Parameters(parameters)
     unknowns = _read_unknowns(jax, params.eq_params, known, transform or {})
     delivered = [with_delivered(known[each.name], each) for each in unknowns]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from twoaxis.adapters.foreign import as_points, foreign
+from twoaxis.adapters.foreign import as_points, foreign, refuse_functions
 from twoaxis.adapters.pytorch import torch_objective
 from twoaxis.errors import InputError, check_callable
 from twoaxis.parameters import Parameter, Parameters
@@ -89,6 +89,7 @@ def objective(
             f"no {', '.join(missing)}",
             "write twoaxis.objective(model, loss, parameters, residual=..., points=...)",
         )
+    refuse_functions(parameters, "twoaxis.objective")
     known = Parameters(parameters)
     check_callable("residual", residual, known, ("model", "points"))
     options = {"points": as_points(points), "view": view, "loss_weights": loss_weights}

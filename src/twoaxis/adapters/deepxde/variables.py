@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twoaxis.adapters.deepxde.backend import Backend
-from twoaxis.adapters.foreign import check_names
+from twoaxis.adapters.foreign import check_names, refuse_functions
 from twoaxis.adapters.unknowns import Unknown, read_unknown, with_delivered
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
@@ -30,6 +30,7 @@ def named_unknowns(
             f"{type(parameters).__name__} {parameters!r}",
             'write parameters={"C": ' + PAIR + "}",
         )
+    refuse_functions(parameters, "twoaxis.from_deepxde")
     given = {name: _split(each) for name, each in parameters.items()}
     check_names("unknowns", unknowns or {}, given)
     check_names("transform", transform or {}, given)

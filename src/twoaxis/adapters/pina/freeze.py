@@ -24,6 +24,7 @@ from twoaxis.adapters.foreign import (
     check_precision,
     foreign,
     precision_notes,
+    refuse_functions,
 )
 from twoaxis.adapters.model_loss import ModelObjective, at_stored_numbers, without_objective
 from twoaxis.adapters.observed import (
@@ -377,6 +378,7 @@ def _read_unknowns(
 ) -> list[Unknown]:
     """Return every unknown of the problem."""
     stored = problem.unknown_parameters
+    refuse_functions(parameters, "twoaxis.from_pina")
     check_names("parameters", {} if parameters is None else Parameters(parameters), stored)
     check_names("transform", transform, stored)
     arithmetic = TorchArithmetic(torch)
