@@ -72,22 +72,30 @@ def test_observations_in_no_order_are_not_joined_by_lines(audit_of):
     assert drawn["solver, matched estimate"].get_linestyle() != "None"
 
 
-def test_several_fields_are_separate_panels(audit_of):
-    group = audit_of("decay").group("/observations")
-    both = np.tile(group["points"].values, (2, 1))
-    index = np.repeat([0.0, 1.0], len(group["data"]))
-    double = {
-        name: ("observation", np.tile(group[name].values, 2))
-        for name in group.data_vars
-        if group[name].dims == ("observation",)
-    }
-    made = group.drop_vars([*group.data_vars, "axis"]).assign(double)
-    made = made.assign(points=(("observation", "axis"), np.column_stack([index, both])))
-    made = made.assign_coords(axis=["field", "t"])
-    audit = ta.Audit(audit_of("decay").data.copy(deep=True))
-    audit.data["observations"] = made
-    _, *panels = plots.plot_observations(ta.Audit(audit.data))
-    assert {panel.get_title(loc="left") for panel in panels} == {"field = 0", "field = 1"}
+def test_several_fields_are_separate_panels_and_rows():
+    t = np.linspace(0, 3, 20)
+
+    def forward(k):
+        return np.column_stack([np.exp(-k * t), 1 - np.exp(-k * t)])
+
+    known = {"k": ta.Parameter(delivered=1.0, bounds=(0.3, 3.0))}
+    noise = 0.01 * np.random.default_rng(1).standard_normal((20, 2))
+    frozen = ta.FrozenResidual(
+        lambda k: (k - 1.0) * t, known, t, ta.views.Pointwise(), axes=("t",), fields=("S", "I"),
+        fitted=forward(1.0) + np.array([0.0, 0.05]),
+    )  # fmt: skip
+    found = ta.resolve(
+        forward, known, noise=0.01, replicas=5, bank=21, validate=0, progress=False,
+        points=np.repeat(t, 2)[:, None],
+    )  # fmt: skip
+    audit = ta.audit(frozen, resolution=found, data=forward(1.0) + noise)
+    _, *panels = plots.plot_observations(audit)
+    assert [panel.get_title(loc="left") for panel in panels] == ["I", "S"]
+    x, y = lines(panels[0])["data"].get_data()
+    np.testing.assert_array_equal(x, t)
+    np.testing.assert_array_equal(y, (forward(1.0) + noise)[:, 1])
+    rows = [text.get_text() for text in plots.plot_misfit(audit).get_yticklabels()]
+    assert {row.split(",")[0] for row in rows} == {"S", "I"}
 
 
 def test_one_axis_has_the_first_panel_and_a_figure_all(audit_of):

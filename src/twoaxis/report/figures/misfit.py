@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from twoaxis.diagnosis import Audit
-from twoaxis.diagnosis.field_check import Groups, groups_of
+from twoaxis.diagnosis.field_check import Fields, Groups, grouped
 from twoaxis.errors import InputError
 from twoaxis.report.inputs import as_audit
 from twoaxis.report.theme import (
@@ -61,9 +61,9 @@ def plot_misfit(audit: Any, *, ax: Any = None) -> Any:
             "one with the data alone",
             "use twoaxis.audit(..., fitted=...), or a resolution with its forward model",
         )
-    if group.sizes["axis"] == 1:
+    if _on_one_line(group):
         return _along(axis_or_new(ax), group, there)
-    groups = groups_of(group["points"].values, [visible(n) for n in group["axis"].values])
+    groups = _groups(group)
     shown = worst(group, groups)
     ax = axis_or_new(ax, size_of(audit))
     return _by_row(ax, group, there, groups, shown)
@@ -72,10 +72,22 @@ def plot_misfit(audit: Any, *, ax: Any = None) -> Any:
 def size_of(audit: Audit) -> tuple[float, float]:
     """Return the size of the figure, in inches."""
     group = audit.need("/observations")
-    if group.sizes["axis"] == 1:
+    if _on_one_line(group):
         return WIDE
-    groups = groups_of(group["points"].values, [visible(n) for n in group["axis"].values])
+    groups = _groups(group)
     return WIDE[0], 0.9 + 0.36 * min(len(groups.names), MOST_ROWS)
+
+
+def _on_one_line(group: xr.Dataset) -> bool:
+    """Whether there is one field, observed along one coordinate."""
+    return group.sizes["axis"] == 1 and group.sizes["observed_field"] == 1
+
+
+def _groups(group: xr.Dataset) -> Groups:
+    """Return the sensor, or box, of each observation, field by field."""
+    names = [str(name) for name in group["observed_field"].values]
+    axes = [visible(name) for name in group["axis"].values]
+    return grouped(group["points"].values, axes, Fields(group["field_of"].values, names))
 
 
 def series_of(group: xr.Dataset) -> list[tuple[str, str, str, str]]:
@@ -168,7 +180,7 @@ def _write_sizes(ax: Any, group: xr.Dataset, there: Any, groups: Groups, shown: 
 def describe(audit: Audit) -> str:
     """Return the RMS misfits, overall and of the worst group, as text."""
     group = audit.need("/observations")
-    groups = groups_of(group["points"].values, [visible(n) for n in group["axis"].values])
+    groups = _groups(group)
     parts = []
     for variable, words, _, _ in series_of(group):
         misfit = group[variable].values

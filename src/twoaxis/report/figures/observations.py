@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ def plot_observations(audit: Any, *, ax: Any = None) -> Any:
     group = as_audit(audit).need("/observations")
     axes = [shortened(name, 16) for name in group["axis"].values]
     panels = panels_of(group)
-    alone = len(axes) == 1
+    alone = len(panels) == 1
     if ax is not None and not hasattr(ax, "subplots"):
         _first(ax, group, panels, axes)
         legend_above(ax)
@@ -114,9 +114,10 @@ def plot_observations(audit: Any, *, ax: Any = None) -> Any:
 def size_of(audit: Audit) -> tuple[float, float]:
     """Return the size of the whole figure, in inches."""
     group = audit.need("/observations")
-    if group.sizes["axis"] == 1:
+    count = len(panels_of(group))
+    if count == 1:
         return WIDE
-    rows, columns = _shape(len(panels_of(group)) + 1)
+    rows, columns = _shape(count + 1)
     return columns * PANEL[0], rows * PANEL[1] + 0.55
 
 
@@ -126,23 +127,40 @@ def _shape(count: int) -> tuple[int, int]:
 
 
 def panels_of(group: xr.Dataset) -> list[Panel]:
-    """Divide observations into panels: sensors, the worst fitted ones first, or slices."""
-    points = group["points"].values
+    """Divide observations into panels, the worst fitted ones first.
+
+    One for each observed field, or for each sensor of it, or else slices of the domain.
+    """
+    fields = [shortened(name, 10) for name in group["observed_field"].values]
+    found = []
+    for k, name in enumerate(fields):
+        rows = np.flatnonzero(group["field_of"].values == k)
+        if rows.size:
+            found += _of_field(group, rows, name if len(fields) > 1 else "")
+    return sorted(found, key=lambda panel: -_size(group, panel.rows))[:MOST_PANELS]
+
+
+def _of_field(group: xr.Dataset, rows: NDArray[np.intp], field: str) -> list[Panel]:
+    points = group["points"].values[rows]
     axes = [visible(name) for name in group["axis"].values]
-    if points.shape[1] == 1:
-        order = np.argsort(points[:, 0], kind="stable")
-        return [Panel("", order, 0, True)]
+    varying = np.flatnonzero(np.ptp(points, axis=0))
+    if varying.size <= 1:
+        return [Panel(field, rows, int(varying[0]) if varying.size else 0, True)]
     groups = groups_of(points, axes)
     spread = [np.ptp(points[groups.number == k], axis=0) for k in range(len(groups.names))]
     # At a sensor all coordinates but one are constant.
-    if spread and all(np.count_nonzero(each) <= 1 for each in spread):
+    if all(np.count_nonzero(each) <= 1 for each in spread):
         found = [
-            Panel(shortened(name, 26), np.flatnonzero(groups.number == k), int(np.argmax(s)), True)
-            for k, (name, s) in enumerate(zip(groups.names, spread, strict=True))
+            Panel(name, np.flatnonzero(groups.number == k), int(np.argmax(each)), True)
+            for k, (name, each) in enumerate(zip(groups.names, spread, strict=True))
         ]
     else:
         found = _slices(points, axes)
-    return sorted(found, key=lambda panel: -_size(group, panel.rows))[:MOST_PANELS]
+    start = f"{field}, " if field else ""
+    return [
+        replace(panel, title=shortened(start + panel.title, 30), rows=rows[panel.rows])
+        for panel in found
+    ]
 
 
 def _slices(points: FloatArray, axes: Sequence[str]) -> list[Panel]:
@@ -177,7 +195,7 @@ def _predictions(group: xr.Dataset) -> list[tuple[str, str, str, str]]:
 
 
 def _first(ax: Any, group: xr.Dataset, panels: list[Panel], axes: list[str]) -> None:
-    if len(axes) == 1:
+    if len(panels) == 1:
         _draw_panel(ax, group, panels[0], axes)
         label(ax, y="observed and predicted value")
     else:
