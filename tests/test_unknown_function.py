@@ -135,6 +135,20 @@ def test_a_center_may_name_the_function():
         known.center({"k": [1.0, 2.0]})
 
 
+def test_a_network_delivers_its_values_at_the_nodes():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(1, 4), torch.nn.Softplus(), torch.nn.Linear(4, 1))
+    with torch.no_grad():
+        net[2].bias += 2.0
+
+    def values(x):
+        return net(torch.as_tensor(x, dtype=torch.float32)[:, None])
+
+    known = Parameters({"k": unknown(delivered=values)})
+    assert_allclose(list(known.delivered.values()), values(NODES).detach()[:, 0], rtol=1e-6)
+
+
 def test_even_nodes_over_a_domain():
     known = Parameters({"k": unknown(nodes=5, domain=(-1, 1))})
     assert_allclose(known.functions["k"].nodes, [-1, -0.5, 0, 0.5, 1])
