@@ -279,6 +279,11 @@ def _training(audit: Audit) -> Question:
             )
         if best is None:
             text = f"the value of {name} has arrived: {percent(size)} are left to go"
+            fall = 100 * float(
+                group["probe_loss_fall" if quantity == "probe_moved" else "loss_fall"]
+            )
+            if fall > LOSS_FALLS:  # what is of interest has arrived; the field may still change
+                text += f", though the loss still falls by {percent(fall)}"
             best = Question("training", "yes", text, None, size, limit)
     if best is not None:
         return best
