@@ -604,3 +604,19 @@ def test_about_says_what_the_model_is():
         "weights": "26",
         "precision": "float32",
     }
+
+
+def test_names_of_axes_fields_and_equations():
+    points = torch.linspace(0, 1, 5, dtype=torch.float64)[:, None]
+    net = torch.nn.Linear(1, 2, dtype=torch.float64)
+    frozen = ta.from_torch(
+        net,
+        lambda model, t, k: (k * model(t)[:, 0], model(t)[:, 1]),
+        {"k": ta.Parameter(delivered=1.0, bounds=(0.5, 2.0))},
+        points=points,
+        axes=("t",),
+        fields=("S", "I"),
+        equations=("susceptible", "infected"),
+    )
+    assert (frozen.axes, frozen.fields) == (("t",), ("S", "I"))
+    assert frozen.equation_of(10)[0] == ["susceptible", "infected"]

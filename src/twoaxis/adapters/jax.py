@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,9 @@ def from_jax(
     field: Callable[..., Any] | None = None,
     observed: Any = None,
     loss: Callable[..., Any] | None = None,
+    axes: Sequence[str] = (),
+    fields: Sequence[str] = (),
+    equations: Sequence[str] = (),
 ) -> FrozenResidual:
     """Freeze a JAX function into its residual.
 
@@ -84,6 +87,9 @@ def from_jax(
         held at their last values. The model comes in double precision. It becomes the `objective`
         of the frozen residual: an audit asks whether training has finished, and `twoaxis.polish`
         finishes it. The weights are the floating-point arrays of the model.
+    axes, fields, equations : sequence of str, optional
+        Names of the coordinates, the observed fields and the equations, for figures and messages,
+        such as ``axes=("t",), fields=("S", "I")``.
 
     Returns
     -------
@@ -142,19 +148,22 @@ def from_jax(
         + (f'; pass precision="model" if it needs {weights}' if used != (weights or used) else ""),
     ):
         first = evaluate(where, center)
-    equations = equations_of(first)
+    values = equations_of(first)
     frozen = FrozenResidual(
         lambda **values: evaluate(where, values),
         known,
         where,
-        view=training_view(view, loss_weights, [len(where)] * len(equations)),
+        view=training_view(view, loss_weights, [len(where)] * len(values)),
         jacobian=jacobian,
         residual_at=lambda at, **values: evaluate(at, values),
         field=_field(jax, frozen_model(), where, used, field),
-        notes=tuple(precision_notes(dtype_name(equations[0].dtype), used, weights or used)),
+        notes=tuple(precision_notes(dtype_name(values[0].dtype), used, weights or used)),
         fitted=_fitted(jax, frozen_model(), observed, used, field),
         observed=None if observed is None else as_points(observed),
         objective=trainable,
+        axes=tuple(axes),
+        fields=tuple(fields),
+        equations=tuple(equations),
         about=about_model("JAX", "jax", model, moving.start.size, weights or used),
     )
     frozen.checked(first, center)  # shapes and values, before anything else needs them

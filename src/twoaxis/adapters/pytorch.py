@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -54,6 +54,9 @@ def from_torch(
     field: Callable[..., Any] | None = None,
     observed: Any = None,
     loss: Callable[..., Any] | None = None,
+    axes: Sequence[str] = (),
+    fields: Sequence[str] = (),
+    equations: Sequence[str] = (),
 ) -> FrozenResidual:
     """Freeze a PyTorch model into its residual.
 
@@ -90,6 +93,9 @@ def from_torch(
         ``loss(model, **parameters)``: the whole training loss, as for `twoaxis.objective`. It
         becomes the `objective` of the frozen residual, and an audit asks whether training has
         finished.
+    axes, fields, equations : sequence of str, optional
+        Names of the coordinates, the observed fields and the equations, for figures and messages,
+        such as ``axes=("t",), fields=("S", "I")``.
 
     Returns
     -------
@@ -154,13 +160,13 @@ def from_torch(
         + (f'; pass precision="model" if it computes in {dtype_name(own)}' if own != used else ""),
     ):
         first = evaluate(where, center)
-    equations = equations_of(first)
-    evaluated = getattr(equations[0], "dtype", used)
+    values = equations_of(first)
+    evaluated = getattr(values[0], "dtype", used)
     frozen = FrozenResidual(
         lambda **values: evaluate(where, values),
         known,
         as_numpy(where),
-        view=training_view(view, loss_weights, [len(where)] * len(equations)),
+        view=training_view(view, loss_weights, [len(where)] * len(values)),
         residual_at=lambda at, **values: evaluate(
             torch.as_tensor(as_numpy(at), dtype=used, device=where.device), values
         ),
@@ -169,6 +175,9 @@ def from_torch(
         fitted=_fitted(torch, frozen_model, tensors, observed, used, field),
         observed=None if observed is None else as_points(observed),
         objective=trainable,
+        axes=tuple(axes),
+        fields=tuple(fields),
+        equations=tuple(equations),
         about=about_model(
             "PyTorch",
             "torch",

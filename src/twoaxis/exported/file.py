@@ -93,6 +93,7 @@ LAYOUT: Layout = {
     "about_key": _optional(("about_entry",), "text", "what is said of the field"),
     "about_value": _optional(("about_entry",), "text", "for the head of a page"),
     "equation_name": _optional(("named_equation",), "text", "name of an equation"),
+    "observed_field": _optional(("named_field",), "text", "name of an observed field"),
     "view_array": _optional(("view_row", "view_column"), "float", "numbers of the training view"),
 }
 ATTRIBUTES = (
@@ -163,6 +164,7 @@ class ExportedResidual(Result[xr.Dataset]):
             **_observations(data),
             about=_about(data),
             equations=_names(data, "equation_name"),
+            fields=_names(data, "observed_field"),
         )
         if frozen.view is not None:
             bound = frozen.view.bind(frozen.points)
@@ -213,6 +215,7 @@ def export(frozen: FrozenResidual) -> ExportedResidual:
         "about_key": [str(key) for key in frozen.about] or None,
         "about_value": [str(value) for value in frozen.about.values()] or None,
         "equation_name": [str(name) for name in frozen.equations] or None,
+        "observed_field": [str(name) for name in frozen.fields] or None,
     }
     if array is not None:
         variables["view_array"] = np.atleast_2d(array)
