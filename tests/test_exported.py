@@ -78,6 +78,7 @@ CASES = {
         observed=[[0.1], [0.2], [0.3]],
         about={"problem": "a system", "seed": "3"},
         equations=("mass", "momentum"),
+        fields=("u", "p"),
     ),
     "points of their own": ta.FrozenResidual(
         lambda rate: (np.exp(-rate * X) - 0.4, rate * PLANE[:9, 0] - 0.8),
@@ -122,7 +123,7 @@ def test_observations_and_what_is_said_of_the_field_are_kept(pair):
         if before is not None:
             np.testing.assert_array_equal(before, after)
     assert loaded.about == frozen.about
-    assert loaded.equations == frozen.equations
+    assert (loaded.equations, loaded.fields) == (frozen.equations, frozen.fields)
     assert loaded.objective is None
 
 

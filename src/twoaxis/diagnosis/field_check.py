@@ -208,13 +208,6 @@ def grouped(points: FloatArray, axes: Sequence[str], fields: Fields) -> Groups:
     return Groups(number, names)
 
 
-def groups_in(observations: xr.Dataset) -> Groups:
-    """Divide the observations of the group ``/observations``."""
-    axes, names = (list(map(str, observations[n].values)) for n in ("axis", "observed_field"))
-    fields = Fields(observations["field_of"].values, names)
-    return grouped(observations["points"].values, axes, fields)
-
-
 def groups_of(points: FloatArray, axes: Sequence[str]) -> Groups:
     """Divide observations (n, k) into sensors where there are few, else into boxes.
 
