@@ -53,7 +53,7 @@ def audit(steps=400):
     }
     amount = ta.Parameter(start=1.0, bounds=(0.2, 5.0), nuisance=True)
     resolution = ta.resolve(
-        simulate, {**rates, "amount": amount}, noise, replicas=50, vectorized=True, progress=False
+        simulate, {**rates, "amount": amount}, noise, replicas=50, progress=False
     )
     frozen = ta.from_torch(
         net,

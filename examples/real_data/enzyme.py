@@ -48,7 +48,7 @@ def audit(steps=400):
         "Km": ta.Parameter(delivered=delivered["Km"], bounds=(0.05, 10.0), unit="mM"),
     }
     resolution = ta.resolve(
-        simulate, parameters, noise, replicas=50, vectorized=True, progress=False
+        simulate, parameters, noise, replicas=50, progress=False
     )
     return ta.audit(
         ta.from_torch(net, residual, parameters, points=points, observed=observed),

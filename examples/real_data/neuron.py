@@ -9,21 +9,21 @@ from common import Field, integrate, slopes, train
 
 import twoaxis as ta
 
-times, noise, rest = np.linspace(0, 20, 80), 0.05, (-1.0, 1.0)
+times, noise, rest = np.linspace(0, 20, 60), 0.05, (-1.0, 1.0)
 
 
 def simulate(a, epsilon):
-    """The voltage at the eighty times."""
+    """The voltage at the sixty times."""
     return integrate(
         lambda v, w: (v - v**3 / 3 - w + 0.5, epsilon * (v + a - 0.8 * w)), rest, times
     )[..., 0]
 
 
 truth = {"a": 0.7, "epsilon": 0.2}
-data = simulate(**truth) + noise * np.random.default_rng(6).standard_normal(80)
+data = simulate(**truth) + noise * np.random.default_rng(6).standard_normal(60)
 
 observed, readings = torch.tensor(times)[:, None], torch.tensor(data)
-points = torch.linspace(0, 20, 200)[:, None].requires_grad_(True)
+points = torch.linspace(0, 20, 150)[:, None].requires_grad_(True)
 
 
 def residual(model, t, a, epsilon):
@@ -41,15 +41,15 @@ def loss(model, a, epsilon):
     return (misfit**2).mean() + (start**2).mean() + 1e3 * (first**2 + second**2).mean()
 
 
-def audit(steps=800):
-    net = Field(low=[0.0], high=[20.0], size=[1.0, 1.0], width=20)
+def audit(steps=500):
+    net = Field(low=[0.0], high=[20.0], size=[1.0, 1.0])
     delivered, history = train(net, loss, {"a": 1.0, "epsilon": 0.1}, steps)
     parameters = {
-        "a": ta.Parameter(delivered=delivered["a"], bounds=(0.1, 3.0)),
-        "epsilon": ta.Parameter(delivered=delivered["epsilon"], bounds=(0.02, 1.0)),
+        "a": ta.Parameter(delivered=delivered["a"], bounds=(0.2, 2.0)),
+        "epsilon": ta.Parameter(delivered=delivered["epsilon"], bounds=(0.05, 0.8)),
     }
     resolution = ta.resolve(
-        simulate, parameters, noise, replicas=50, vectorized=True, progress=False
+        simulate, parameters, noise, replicas=50, progress=False
     )
     frozen = ta.from_torch(
         net,

@@ -33,8 +33,9 @@ def residual(model, t, growth, capture, gain, death):
 
 def loss(model, **rates):
     misfit = (model(observed) - readings) / noise
+    begin = (model(points[:1]) - torch.tensor(start)) / noise
     first, second = residual(model, points, **rates)
-    return (misfit**2).mean() + 1e4 * (first**2 + second**2).mean()
+    return (misfit**2).mean() + (begin**2).mean() + 1e4 * (first**2 + second**2).mean()
 
 
 def audit(steps=600):
@@ -45,7 +46,7 @@ def audit(steps=600):
         for name, value in delivered.items()
     }
     resolution = ta.resolve(
-        simulate, parameters, noise, replicas=20, vectorized=True, progress=False
+        simulate, parameters, noise, replicas=50, progress=False
     )
     return ta.audit(
         ta.from_torch(net, residual, parameters, points=points, observed=observed),
