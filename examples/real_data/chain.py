@@ -15,9 +15,7 @@ hours, noise = np.linspace(0, 10, 50), 0.02
 
 def simulate(k1, k2, amount):
     """B and C, shape (..., 50, 2)."""
-    found = integrate(
-        lambda a, b, c: (-k1 * a, k1 * a - k2 * b, k2 * b), (amount, 0.0, 0.0), hours
-    )
+    found = integrate(lambda a, b, _: (-k1 * a, k1 * a - k2 * b, k2 * b), (amount, 0.0, 0.0), hours)
     return found[..., 1:]
 
 

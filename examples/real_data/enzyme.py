@@ -47,9 +47,7 @@ def audit(steps=400):
         "Vmax": ta.Parameter(delivered=delivered["Vmax"], bounds=(0.1, 10.0), unit="mM/min"),
         "Km": ta.Parameter(delivered=delivered["Km"], bounds=(0.05, 10.0), unit="mM"),
     }
-    resolution = ta.resolve(
-        simulate, parameters, noise, replicas=50, progress=False
-    )
+    resolution = ta.resolve(simulate, parameters, noise, replicas=50, progress=False)
     return ta.audit(
         ta.from_torch(net, residual, parameters, points=points, observed=observed),
         resolution=resolution,

@@ -48,9 +48,7 @@ def audit(steps=500):
         "a": ta.Parameter(delivered=delivered["a"], bounds=(0.2, 2.0)),
         "epsilon": ta.Parameter(delivered=delivered["epsilon"], bounds=(0.05, 0.8)),
     }
-    resolution = ta.resolve(
-        simulate, parameters, noise, replicas=50, progress=False
-    )
+    resolution = ta.resolve(simulate, parameters, noise, replicas=50, progress=False)
     frozen = ta.from_torch(
         net,
         residual,

@@ -45,9 +45,7 @@ def audit(steps=600):
         name: ta.Parameter(delivered=value, bounds=(0.1, 5.0), unit="per year")
         for name, value in delivered.items()
     }
-    resolution = ta.resolve(
-        simulate, parameters, noise, replicas=50, progress=False
-    )
+    resolution = ta.resolve(simulate, parameters, noise, replicas=50, progress=False)
     return ta.audit(
         ta.from_torch(net, residual, parameters, points=points, observed=observed),
         resolution=resolution,

@@ -24,7 +24,6 @@ def simulate(beta, gamma):
     return integrate(lambda s, i: (-beta * s * i, beta * s * i - gamma * i), start, days)
 
 
-
 truth = {"beta": 0.40, "gamma": 0.10}  # what nobody knows
 data = simulate(**truth) + noise * np.random.default_rng(0).standard_normal((40, 2))
 
@@ -58,7 +57,10 @@ def audit(run="balanced"):
         misfit = (model(observed) - readings) / noise
         begin = (model(points[:1]) - torch.tensor(start)) / noise
         first, second = residual(model, points, beta, gamma)
-        return of_data * ((misfit**2).mean() + (begin**2).mean()) + of_equations * (first**2 + second**2).mean()
+        return (
+            of_data * ((misfit**2).mean() + (begin**2).mean())
+            + of_equations * (first**2 + second**2).mean()
+        )
 
     net = Field(low=[0.0], high=[60.0], size=[1.0, 1.0])
     delivered, history = train(net, loss, {"beta": 0.8, "gamma": 0.2}, steps=300)
@@ -66,9 +68,7 @@ def audit(run="balanced"):
         "beta": ta.Parameter(delivered=delivered["beta"], bounds=(0.05, 2.0), unit="per day"),
         "gamma": ta.Parameter(delivered=delivered["gamma"], bounds=(0.01, 1.0), unit="per day"),
     }
-    resolution = ta.resolve(
-        simulate, parameters, noise, replicas=50, progress=False
-    )
+    resolution = ta.resolve(simulate, parameters, noise, replicas=50, progress=False)
     return ta.audit(
         ta.from_torch(net, residual, parameters, points=points, observed=observed),
         resolution=resolution,

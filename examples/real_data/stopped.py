@@ -46,9 +46,7 @@ def audit(known="history", steps=1500):
         "rate": ta.Parameter(delivered=delivered["rate"], bounds=(0.05, 20.0), unit="per hour"),
         "capacity": ta.Parameter(delivered=delivered["capacity"], bounds=(0.2, 5.0)),
     }
-    resolution = ta.resolve(
-        simulate, parameters, noise, replicas=50, progress=False
-    )
+    resolution = ta.resolve(simulate, parameters, noise, replicas=50, progress=False)
     frozen = ta.from_torch(
         net,
         residual,

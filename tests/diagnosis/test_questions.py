@@ -91,7 +91,48 @@ def test_a_refuted_value_is_contradicted_whatever_its_field_says():
 def test_a_contradiction_that_does_not_matter_is_tolerated():
     found = audited(1.2, tolerance=40.0)
     assert answers(found)["contradiction"] == "yes"
-    assert found.route is Route.CONSISTENT_WITH_DATA
+    assert found.route is Route.WITHIN_TOLERANCE  # not consistent: the data tell it from the best
+    assert found.severity == "good"
+    off = 100 * (1.2 / float(found.group("/matched")["estimate"].item()) - 1)
+    assert f"{off:.3g}% above the matched fit" in found.answer
+
+
+def test_a_deviance_is_compared_with_its_quantile():
+    (near,) = [q for q in audited(1.005).questions if q.code == "contradiction"]
+    (far,) = [q for q in audited(1.2).questions if q.code == "contradiction"]
+    assert near.measured < near.limit
+    assert near.limit == far.limit < far.measured
+    # One parameter, and five tests: four checks of the residuals, and this one.
+    assert far.limit == pytest.approx(stats.chi2.isf(0.01 / 5, 1), rel=1e-9)
+
+
+def two_rates(k, c):
+    return np.concatenate([np.exp(-k * T), np.exp(-c * T)])
+
+
+def test_of_two_parameters_the_contradicted_one_is_named():
+    names = {"k": 1.2, "c": 1.003}
+    known = {n: ta.Parameter(delivered=v, bounds=(0.2, 5.0)) for n, v in names.items()}
+    frozen = ta.FrozenResidual(
+        lambda k, c: two_rates(k, c) - two_rates(**names), known, np.r_[T, T], ta.views.Pointwise()
+    )
+    data = two_rates(TRUE, TRUE) + NOISE * np.random.default_rng(0).standard_normal(2 * len(T))
+    resolution = ta.resolve(two_rates, known, NOISE, replicas=20, progress=False)
+    found = ta.audit(frozen, resolution=resolution, data=data, tolerance=ta.Tolerance(5, 5, 5))
+    assert found.routes == {"k": Route.CONTRADICTED_BY_DATA, "c": Route.WITHIN_TOLERANCE}
+    assert found.route is Route.CONTRADICTED_BY_DATA
+    # Within a smaller tolerance it is not, but inside of its own interval.
+    close = ta.Tolerance(material=0.05, resolution=5, preference=5)
+    found = ta.audit(frozen, resolution=resolution, data=data, tolerance=close)
+    assert found.routes == {"k": Route.CONTRADICTED_BY_DATA, "c": Route.CONSISTENT_WITH_DATA}
+
+
+def test_a_field_that_misses_the_data_because_training_was_stopped():
+    stopped = audited(1.3, fitted=decay(TRUE) + 0.2, history=path(0.5))
+    finished = audited(1.3, fitted=decay(TRUE) + 0.2, history=path(0.0))
+    assert stopped.route is finished.route is Route.FIELD_DOES_NOT_FIT
+    assert "training has not finished" in stopped.answer
+    assert "training has not finished" not in finished.answer
 
 
 def test_no_tolerance_is_needed_to_be_contradicted():

@@ -117,7 +117,9 @@ def _around_candidate(audit: Audit, name: str) -> str:
         return f"{value} is not final: training has not finished ({brief}){instead}"
     if route in QUESTION_ROUTES:
         kept = "" if route is Route.MODEL_DOES_NOT_FIT else instead
-        return f"{value} is not to be trusted: {route.value} ({brief}){kept}"
+        return f"{value} is not to be trusted: {route.value} ({brief}){_also(audit)}{kept}"
+    if route is Route.WITHIN_TOLERANCE:
+        return _tolerated(audit, name)
     interval = _interval(audit, name)
     words = {
         Route.CONSISTENT_WITH_DATA: "consistent with the data and with its own field",
@@ -127,6 +129,24 @@ def _around_candidate(audit: Audit, name: str) -> str:
         Route.UNDETERMINED: "the verdict is not determined",
     }[route]
     return f"{value}{interval}: {words}"
+
+
+def _also(audit: Audit) -> str:
+    """Say that a field that misses the data was not trained to the end, where that is so."""
+    missed = audit.route is Route.FIELD_DOES_NOT_FIT
+    stopped = any(q.route is Route.TRAINING_NOT_FINISHED for q in audit.questions)
+    return ", and training has not finished" if missed and stopped else ""
+
+
+def _tolerated(audit: Audit, name: str) -> str:
+    """Return the answer about a value that the data tell from the matched fit, but not by much."""
+    assert audit.tolerance is not None  # it was compared with
+    off = float(audit.need("/matched")["difference_percent"].sel(parameter=name))
+    side = "above" if off > 0 else "below"
+    return (
+        f"{_value(audit, name)}, {percent(abs(off))} {side} the matched fit, which is within the "
+        f"tolerance of {percent(audit.tolerance.material)}; {_alternative(audit, name)}"
+    )
 
 
 def _elsewhere(audit: Audit, name: str) -> str:

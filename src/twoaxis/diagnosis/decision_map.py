@@ -38,8 +38,8 @@ class Route(StrEnum):
     The first five follow the decision map around a truth. Around a candidate, where no truth is
     known, the next five come from the questions that are asked first
     (`twoaxis.diagnosis.questions`); of the map, only ``INSPECT_ENDPOINT_DELIVERY``,
-    ``IMPROVE_OBSERVATIONS``, ``CONSISTENT_WITH_DATA``, ``SELF_CONSISTENT`` and ``UNDETERMINED``
-    occur there.
+    ``IMPROVE_OBSERVATIONS``, ``CONSISTENT_WITH_DATA``, ``WITHIN_TOLERANCE``, ``SELF_CONSISTENT``
+    and ``UNDETERMINED`` occur there.
     """
 
     WITHIN_TOLERANCE = "within tolerance"
@@ -195,6 +195,11 @@ CONSISTENT: Mapping[Cell, Route] = {
     **AROUND_CANDIDATE,
     ("small", "tight"): Route.CONSISTENT_WITH_DATA,
 }
+# The same where they contradict it, but by no more than the material tolerance.
+TOLERATED: Mapping[Cell, Route] = {
+    **AROUND_CANDIDATE,
+    ("small", "tight"): Route.WITHIN_TOLERANCE,
+}
 
 
 class Verdict(NamedTuple):
@@ -228,6 +233,9 @@ class Measured:
         Whether the audited view differs from the training view.
     agrees : bool
         Whether the data were asked, and do not contradict the delivered value.
+    tolerated : bool
+        Whether they do contradict it, but it differs from the matched fit by no more than the
+        material tolerance.
     """
 
     around: Literal["truth", "candidate"]
@@ -239,6 +247,7 @@ class Measured:
     training_obstacle: str = ""
     cross_view: bool = False
     agrees: bool = False
+    tolerated: bool = False
 
 
 def decide(measured: Measured, tolerance: Tolerance | None) -> Verdict:
@@ -263,7 +272,9 @@ def decide(measured: Measured, tolerance: Tolerance | None) -> Verdict:
     1. It exceeds ``preference``: *inspect endpoint delivery*.
     2. The matched deviation exceeds ``resolution``: *improve observations*.
     3. The displacement is not determined: *undetermined*.
-    4. *Consistent with the data*; without data to ask, *self-consistent*.
+    4. The data contradict the delivered value, but by no more than ``material``: *within
+       tolerance*.
+    5. *Consistent with the data*; without data to ask, *self-consistent*.
 
     Without a tolerance everything is *undetermined*.
 
@@ -347,6 +358,12 @@ def _around_candidate(measured: Measured, tolerance: Tolerance) -> Verdict:
         row, fact = _row(spread, tolerance, "matched deviation")
         facts.append(fact)
     cells = CONSISTENT if measured.agrees else AROUND_CANDIDATE
+    if measured.tolerated:
+        cells = TOLERATED
+        facts.append(
+            "the data tell it from the matched fit, but the two differ by no more than the "
+            f"tolerance of {tolerance.material:g}%"
+        )
     if column == "large":
         route = cells["large", None]
     elif row == "loose":

@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import xarray as xr
+from scipy.special import chdtri
 
 from twoaxis.diagnosis.decision_map import Route
 from twoaxis.io import Layout, Variable
@@ -348,6 +349,7 @@ def _contradiction(audit: Audit, alarm: float) -> Question:
     if again is None or matched is None or p is None or np.isnan(p):
         return Question("contradiction", "not known", "the delivered value was not simulated")
     deviance = float(again["deviance"].sel(value_of="delivered"))
+    limit = float(chdtri(int(again.attrs["held"]), alarm))
     differences = np.abs(matched["difference_percent"].sel(parameter=audit.names).values)
     material = 0.0 if audit.tolerance is None else audit.tolerance.material
     wrong = [n for n, off in zip(audit.names, differences, strict=True) if off > material]
@@ -363,6 +365,7 @@ def _contradiction(audit: Audit, alarm: float) -> Question:
             facts,
             Route.CONTRADICTED_BY_DATA,
             deviance,
+            limit,
             p_value=p,
             parameters=tuple(outside),
         )
@@ -372,7 +375,7 @@ def _contradiction(audit: Audit, alarm: float) -> Question:
             f", but it differs from the matched fit by {percent(largest)} only, which is within "
             f"the tolerance of {percent(material)}"
         )
-    return Question("contradiction", "yes", facts, None, deviance, p_value=p)
+    return Question("contradiction", "yes", facts, None, deviance, limit, p_value=p)
 
 
 def _inside(audit: Audit, matched: xr.Dataset, name: str) -> bool:

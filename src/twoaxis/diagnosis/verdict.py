@@ -255,8 +255,7 @@ def judge(audit: Audit, stored: FloatArray | None = None) -> dict[str, Any]:
     """
     names = audit.names
     questions = ask(audit)
-    agrees = any(q.code == "contradiction" and q.answer == "yes" for q in questions)
-    measured = [_of_parameter(audit, name, agrees) for name in names]
+    measured = [_of_parameter(audit, name, questions) for name in names]
     verdicts = [
         first_answer(questions, name, decide(each, audit.tolerance), audit.around_truth)
         for name, each in zip(names, measured, strict=True)
@@ -294,7 +293,7 @@ def first_answer(
     return verdict
 
 
-def _of_parameter(audit: Audit, name: str, agrees: bool) -> Measured:
+def _of_parameter(audit: Audit, name: str, questions: list[Question]) -> Measured:
     training, audited = audit.training, audit.audited
     shift, obstacle = training.preference(name), training.obstacle(name)
     if audit.reads_gap and audit.delivery is not None and not obstacle:
@@ -310,8 +309,20 @@ def _of_parameter(audit: Audit, name: str, agrees: bool) -> Measured:
         training_preference=shift,
         training_obstacle=obstacle,
         cross_view=audit.cross_view,
-        agrees=agrees,
+        **_against_data(audit, name, questions),
     )
+
+
+def _against_data(audit: Audit, name: str, questions: list[Question]) -> dict[str, bool]:
+    """Say whether the data agree with a delivered value, or differ from it by little."""
+    (asked,) = [q for q in questions if q.code == "contradiction"]
+    if asked.answer == "not known" or name in asked.parameters:
+        return {}
+    if asked.measured <= asked.limit or audit.tolerance is None:
+        return {"agrees": True}
+    # Other values are the contradicted ones: this one is close, or inside of its interval.
+    off = float(audit.need("/matched")["difference_percent"].sel(parameter=name))
+    return {"tolerated" if abs(off) <= audit.tolerance.material else "agrees": True}
 
 
 def _delivered_percent(audit: Audit, name: str) -> float | None:

@@ -12,7 +12,13 @@ from textwrap import fill
 from typing import Any
 
 from twoaxis.diagnosis import Audit, Route
-from twoaxis.diagnosis.decision_map import AROUND_CANDIDATE, AROUND_TRUTH, CONSISTENT, Cell
+from twoaxis.diagnosis.decision_map import (
+    AROUND_CANDIDATE,
+    AROUND_TRUTH,
+    CONSISTENT,
+    TOLERATED,
+    Cell,
+)
 from twoaxis.parameters import Parameter
 from twoaxis.report.inputs import as_audit, choose
 from twoaxis.report.theme import SMALL_SIZE, axis_or_new, color, label, named, plain, route_color
@@ -257,6 +263,8 @@ def plot_decision_map(audit: Any, *, parameter: str | None = None, ax: Any = Non
         cells = AROUND_TRUTH if audit.around_truth else AROUND_CANDIDATE
         if Route.CONSISTENT_WITH_DATA in audit.routes.values():
             cells = CONSISTENT
+        elif not audit.around_truth and Route.WITHIN_TOLERANCE in audit.routes.values():
+            cells = TOLERATED
         _draw_cells(ax, cells, limits, {p.route for p in places}, placer)
     return ax
 
