@@ -1,5 +1,6 @@
 """The page as text: complete, escaped, the same bytes each time."""
 
+import importlib
 import math
 import re
 
@@ -12,6 +13,7 @@ from web_pages import Reader
 import twoaxis as ta
 from twoaxis import report
 from twoaxis.report.theme import PALETTE
+from twoaxis.result import CLASSES
 
 FORBIDDEN = re.compile("(?<!standard )error|truth", re.IGNORECASE)
 
@@ -215,6 +217,14 @@ def test_every_part_has_a_picture_a_page_and_a_notebook_view(audit_of):
         fragment = Reader(part._repr_html_())
         assert fragment.all("table")
         assert len(fragment.all("svg")) == 1
+
+
+def test_every_kind_of_result_has_a_picture_but_a_residual():
+    assert set(CLASSES) - set(report.PLOTS) == {"residual"}
+    for where in report.PLOTS.values():
+        module, _, function = where.partition(":")
+        found = importlib.import_module(f"twoaxis.report.figures.{module}")
+        assert callable(getattr(found, function))
 
 
 def test_the_notebook_disturbs_nothing_around_it(audit_of):
