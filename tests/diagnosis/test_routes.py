@@ -335,3 +335,34 @@ def test_parameters_in_another_order(made):
         a, b = straight.summary().loc[name], crossed.summary().loc[name]
         assert a["resolution_percent"] == b["resolution_percent"]
         assert a["route"] == b["route"]
+
+
+def two_basins(depth):
+    """A residual with a minimum near 1.002 of height (2 depth)^2, and one of zero at 3."""
+    k = ta.Parameter(truth=1.0, delivered=1.3, bounds=(0.3, 5.0))
+    x = np.linspace(0, 1, 20)
+    return ta.FrozenResidual(
+        lambda k: (k - 1.002) * (k - 3.0) * (x < 0.5) + depth * (3.0 - k) * (x >= 0.5),
+        {"k": k},
+        x,
+        ta.views.Pointwise(),
+    )
+
+
+def test_where_scan_and_local_displacement_conflict_the_scan_decides(made):
+    found = ta.audit(
+        two_basins(0.02), resolution=made.heat_resolution(made.TIGHT), tolerance=made.TOLERANCE
+    )
+    row = found.summary().loc["k"]
+    assert row["local_percent"] < 0.5
+    assert row["preference_percent"] == pytest.approx(200.0, abs=0.1)
+    assert found.route is Route.STRENGTHEN_RESIDUAL_EVIDENCE
+    assert {"scan.other_side", "scan.other_basin"} <= {m.code for m in found.messages}
+
+
+def test_two_basins_of_the_same_depth_leave_the_route_open(made):
+    found = ta.audit(
+        two_basins(0.0), resolution=made.heat_resolution(made.TIGHT), tolerance=made.TOLERANCE
+    )
+    assert found.route is Route.UNDETERMINED
+    assert "two minima" in found.reason

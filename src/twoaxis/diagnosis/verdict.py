@@ -41,6 +41,8 @@ FloatArray = NDArray[np.float64]
 SHARE = 1e-6
 # Two basins are equally deep when the objective differs by less than this share of itself.
 BASIN_RTOL = 0.01
+# ... or by less than this share of the highest value of the profile, which is rounding.
+ZERO_DEPTH = 1e-9
 # ... and apart when they differ by more than this, in percent of the center.
 BASINS_APART = 5.0
 UNDELIVERED = "no delivered value: delivery cannot be assessed"
@@ -133,7 +135,9 @@ class Reading:
             parameters.percent(places, self.scan.center.values)
             - parameters.percent(places[0], self.scan.center.values)
         ).max(axis=1)
-        rivals = (apart > BASINS_APART) & (depth - depth[0] <= BASIN_RTOL * np.abs(depth))
+        highest = max(float(np.max(profile)) for _, profile in self.scan.slices.values())
+        same = BASIN_RTOL * np.abs(depth) + ZERO_DEPTH * highest
+        rivals = (apart > BASINS_APART) & (depth - depth[0] <= same)
         return "the frozen profile has two minima of nearly the same depth" if rivals.any() else ""
 
     @property
