@@ -97,15 +97,19 @@ def quantity(value: float, unit: str) -> str:
 
 
 def measured(value: float, low: float = math.nan, high: float = math.nan) -> str:
-    """Return a measured value to two digits of its uncertainty; to four digits without one.
+    """Return a measured value to the digits that its uncertainty leaves; to four without one.
 
-    >>> measured(0.40012, 0.388, 0.4125), measured(0.0144321)
-    ('0.400', '0.01443')
+    As the Particle Data Group rounds: to two digits of a standard error that begins with 1.00 to
+    3.54, and to one digit of any other.
+
+    >>> measured(0.40012, 0.388, 0.4125), measured(0.40012, 0.395, 0.405), measured(0.0144321)
+    ('0.400', '0.4001', '0.01443')
     """
     width = (high - low) / 4  # about a standard error, for an interval of 95%
     if not (math.isfinite(width) and width > 0 and value):
         return number(value)
-    decimals = 1 - math.floor(math.log10(width))
+    order = math.floor(math.log10(width))
+    decimals = (1 if width / 10**order < 3.55 else 0) - order
     digits = math.floor(math.log10(abs(value))) + 1 + decimals
     if not 1 <= digits <= 12 or not -4 <= math.log10(abs(value)) < 6:
         return number(value, f".{min(max(digits, 2), 12)}g")

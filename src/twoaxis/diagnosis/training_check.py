@@ -74,7 +74,7 @@ def remaining_path(step: FloatArray, coordinate: FloatArray) -> Path:
     --------
     A relaxation with a time of 1,000 steps, cut off after 2,000:
 
-    >>> step = np.arange(0.0, 2001.0, 20)
+    >>> step = np.arange(0.0, 2001.0, 2)
     >>> found = remaining_path(step, 1 - np.exp(-step / 1000))
     >>> round(found.remaining, 3), round(float(np.exp(-2)), 3)
     (0.135, 0.135)
