@@ -212,7 +212,7 @@ class Run:
         network = settings.network
         return {
             "problem": settings.problem.name,
-            "data": f"{dataset.label}, {len(dataset.values)} observations",
+            "data": f"dataset {dataset.label}, {len(dataset.values)} observations",
             "method": settings.method.name,
             "seed": str(self.seed),
             "steps": f"{settings.steps:,}",
