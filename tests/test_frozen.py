@@ -181,3 +181,25 @@ def test_observations_of_different_lengths_are_refused():
             frozen(**wrong)
     with pytest.raises(ta.InputError, match="data as real numbers"):
         frozen(data=["a"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"axes": "t"},
+        {"axes": ("x", "t")},
+        {"notes": "one"},
+        {"fields": "uv"},
+        {"about": "a run"},
+        {"fields": ("u", "v"), "fitted": np.ones(4)},
+        {"fields": ("u", "v"), "data": np.ones((4, 3))},
+    ],
+)
+def test_names_that_do_not_belong_to_the_arrays_are_refused(options):
+    with pytest.raises(ta.InputError, match=next(iter(options))):
+        ta.FrozenResidual(
+            lambda k: k * np.ones(4),
+            {"k": ta.Parameter(bounds=(0.1, 2.0))},
+            np.arange(4.0),
+            **options,
+        )

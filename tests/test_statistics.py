@@ -13,6 +13,9 @@ from twoaxis.statistics import (
     cluster_bootstrap,
     pearson,
     pearson_within,
+    squares_above,
+    squares_below,
+    squares_limit,
     weighted_mean,
     weighted_pearson,
     weighted_quantile,
@@ -461,3 +464,19 @@ def test_interval_checks_itself():
     for low, high, level in ((2.0, 1.0, 0.95), (np.nan, 1.0, 0.95), (0.0, 1.0, 95.0)):
         with pytest.raises(InputError):
             Interval(low, high, level)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("freedom", [np.inf, 4.0])
+def test_sums_of_squares_follow_chi_square_or_f(count, freedom):
+    law = stats.chi2(count) if np.isinf(freedom) else stats.f(count, freedom)
+    scale = 1 if np.isinf(freedom) else count
+    total = np.array([0.3, 4.0, 60.0])
+    np.testing.assert_allclose(
+        squares_above(total, count, freedom), law.sf(total / scale), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        squares_below(total, count, freedom), law.cdf(total / scale), rtol=1e-9
+    )
+    limit = squares_limit(0.95, count, freedom)
+    assert limit == pytest.approx(scale * law.ppf(0.95), rel=1e-9)

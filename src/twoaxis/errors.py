@@ -80,6 +80,26 @@ def check_callable(
         ) from None
 
 
+def check_words(name: str, words: object) -> None:
+    """Refuse anything but a sequence of texts or messages; one text is a sequence of letters."""
+    if isinstance(words, str) or not isinstance(words, Sequence):
+        raise InputError(
+            f"{name} as a sequence",
+            f"{name}={words!r}",
+            f'write {name}=("...",)',
+        )
+
+
+def check_mapping(name: str, mapping: object) -> None:
+    """Refuse anything but a mapping, or None."""
+    if mapping is not None and not isinstance(mapping, Mapping):
+        raise InputError(
+            f"{name} as a mapping from names to texts",
+            f"{name}={mapping!r}",
+            f'write {name}={{"data": "..."}}',
+        )
+
+
 def refuse_masked(name: str, values: object) -> None:
     """Refuse masked entries, alone or in a list of arrays: `numpy.asarray` would use them.
 

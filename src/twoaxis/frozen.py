@@ -18,7 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.arrays import checked_points, real_array
-from twoaxis.errors import InputError, check_callable, refuse_masked
+from twoaxis.errors import (
+    InputError,
+    check_callable,
+    check_mapping,
+    check_words,
+    refuse_masked,
+)
 from twoaxis.parameters import Parameter, Parameters, Unknowns
 from twoaxis.training_loss import Objective, check_members
 
@@ -126,6 +132,15 @@ class FrozenResidual:
                     'narrow them, or pass coordinate="log" for a positive parameter',
                 )
         object.__setattr__(self, "points", _checked_points(self.points))
+        for name in ("axes", "notes", "equations", "fields"):
+            check_words(name, getattr(self, name))
+        check_mapping("about", self.about)
+        if self.axes and len(self.axes) != self._width:
+            raise InputError(
+                f"a name for each of the {self._width} coordinates of a point",
+                f"axes={self.axes!r}",
+                "give as many names as the points have columns, or leave them out",
+            )
         several = len(self.points) if isinstance(self.points, tuple) else 0
         if several and self.equations and len(self.equations) != several:
             raise InputError(
@@ -166,6 +181,13 @@ class FrozenResidual:
         if self.observed is not None and rows:
             differ = differ or rows != {len(self.observed)}
             sizes["observed"] = np.shape(self.observed)
+        last = {shape[-1:] for name, shape in sizes.items() if name != "observed"}
+        if len(self.fields) > 1 and last - {(len(self.fields),)}:
+            raise InputError(
+                f"data and fitted with a column for each of the {len(self.fields)} fields",
+                ", ".join(f"{name} of shape {shape}" for name, shape in sizes.items()),
+                "stack the observed fields as columns, or name only those that were observed",
+            )
         if differ:
             raise InputError(
                 "data and fitted of one shape, and an observed point for each of their rows",
@@ -199,11 +221,13 @@ class FrozenResidual:
     @property
     def axis_names(self) -> list[str]:
         """Names of the coordinates of a point: `axes`, or else x0, x1, ..."""
+        return [str(name) for name in self.axes] or [f"x{k}" for k in range(self._width)]
+
+    @property
+    def _width(self) -> int:
+        """Number of coordinates of a point; the largest one where equations differ."""
         several = self.points if isinstance(self.points, tuple) else (self.points,)
-        count = max(part.shape[1] for part in several)
-        if len(self.axes) == count:
-            return [str(name) for name in self.axes]
-        return [f"x{k}" for k in range(count)]
+        return max(int(part.shape[1]) for part in several)
 
     def places(self, size: int) -> FloatArray:
         """Return where each of `size` residual values lies, shape (size, k).
@@ -213,7 +237,7 @@ class FrozenResidual:
         """
         if not isinstance(self.points, tuple):
             return np.tile(self.points, (size // len(self.points), 1))
-        width = max(part.shape[1] for part in self.points)
+        width = self._width
         return np.concatenate([np.pad(p, ((0, 0), (0, width - p.shape[1]))) for p in self.points])
 
     def equation_of(self, size: int) -> tuple[list[str], NDArray[np.intp]]:

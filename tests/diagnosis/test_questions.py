@@ -420,3 +420,81 @@ def test_the_fall_of_a_loss():
     step = np.arange(0.0, 1001.0)
     assert loss_fall(step, np.exp(-step / 500)) == pytest.approx(1 - np.exp(-200 / 500), rel=0.02)
     assert loss_fall(step, np.full(1001, 3.0)) == 0
+
+
+def test_too_few_data_for_a_test_leave_the_model_open():
+    few = np.where(np.arange(len(T)) < 4, readings(), np.nan)
+    k = {"k": ta.Parameter(delivered=1.0, bounds=(0.2, 5.0))}
+    data = readings()[:4]
+    resolution = ta.resolve(
+        lambda k: decay(k)[:4], k, data=data, replicas=5, bank=61, progress=False
+    )
+    found = ta.audit(field(1.0), resolution=resolution, tolerance=ta.Tolerance(5, 5, 5))
+    assert answers(found)["model"] == "not known"
+    kept = audited(data=few, missing="drop")
+    assert answers(kept)["model"] == "yes"  # the size of declared noise can always be checked
+
+
+def test_a_history_of_one_of_two_parameters_counts():
+    names = {"k": 1.0, "c": 1.0}
+    known = {n: ta.Parameter(delivered=v, bounds=(0.2, 5.0)) for n, v in names.items()}
+    frozen = ta.FrozenResidual(
+        lambda k, c: two_rates(k, c) - two_rates(**names), known, np.r_[T, T], ta.views.Pointwise()
+    )
+    moving = ta.audit(frozen, history=path(0.3))
+    assert answers(moving)["training"] == "no"
+    assert np.isnan(moving.group("/history")["value"].sel(parameter="c")).all()
+
+
+def test_a_history_that_ends_elsewhere_is_mentioned():
+    def codes(end):
+        steps = np.arange(100)
+        found = ta.audit(field(1.2), history={"step": steps, "k": np.full(100, end)})
+        return {m.code: m.numbers for m in found.messages}
+
+    assert codes(1.8)["history.other_end"]["percent"] == pytest.approx(50.0)
+    assert "history.other_end" not in codes(1.22)
+
+
+@pytest.mark.parametrize("steps", [[3.0, 2.0, 1.0], [0.0, np.nan, 2.0]])
+def test_history_steps_ascend(steps):
+    with pytest.raises(ta.InputError, match="do not decrease"):
+        ta.audit(field(1.2), history={"step": steps, "k": [1.2, 1.2, 1.2]})
+
+
+def test_records_of_one_step_have_no_speed():
+    step = np.r_[np.zeros(20), np.ones(20)]
+    assert np.isnan(remaining_path(step, np.linspace(1, 2, 40)).remaining)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"about": "run 7"}, "about"),
+        ({"notes": "look here"}, "notes"),
+        ({"notes": 5}, "notes"),
+        ({"noise": 0.1}, "no data"),
+        ({"data": readings(), "noise": 0.1, "fitted": np.full(len(T), np.nan)}, "fitted"),
+    ],
+)
+def test_arguments_of_a_wrong_kind(options, named):
+    with pytest.raises(ta.InputError, match=named):
+        ta.audit(field(1.2), **options)
+
+
+def test_a_gap_of_a_nuisance_parameter_that_was_not_delivered_is_no_number():
+    nuisance = ta.Parameter(start=1.0, bounds=(0.1, 9.0), nuisance=True)
+    k = ta.Parameter(truth=1.0, delivered=1.2, bounds=(0.2, 5.0))
+    frozen = ta.FrozenResidual(
+        lambda a, k: (k - 1.2) * decay(1.2) + (a - 1.0) * T, {"a": nuisance, "k": k}, T
+    )
+    resolution = ta.resolve(decay, {"k": k}, NOISE, replicas=20, bank=61, progress=False)
+    found = ta.audit(
+        frozen,
+        view=ta.views.Pointwise(),
+        resolution=resolution,
+        tolerance=ta.Tolerance(5, 5, 50),
+    )
+    assert found.route is Route.INSPECT_ENDPOINT_DELIVERY
+    (small,) = [m for m in found.messages if m.code == "delivery.small_gap"]
+    assert small.numbers["gap"] == pytest.approx(0.0, abs=1e-6)

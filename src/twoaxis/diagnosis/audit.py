@@ -22,7 +22,7 @@ from twoaxis.diagnosis.questions import LEVEL
 from twoaxis.diagnosis.result import ASSUMED_VIEW, FIELD_LAYOUT, OTHER_VIEW, SAME_VIEW, Audit
 from twoaxis.diagnosis.training_check import training_group
 from twoaxis.diagnosis.verdict import Reading
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, check_mapping, check_words
 from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_view
 from twoaxis.geometry import delivery
 from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
@@ -180,6 +180,8 @@ def audit(
         )
     if not (is_real(level) and 0 < level < 1):
         raise InputError("a level between 0 and 1", f"level={level!r}", "pass level=0.99")
+    check_words("notes", notes)
+    check_mapping("about", about)
     frozen = as_frozen(residual, parameters, points)
     known = Parameters(frozen.parameters)
     center = known.center(at)

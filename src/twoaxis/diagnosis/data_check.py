@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import chdtrc
 
 from twoaxis.diagnosis.field_check import (
     field_group,
@@ -34,6 +33,7 @@ from twoaxis.resolution import Resolution
 from twoaxis.resolution.data_fit import DataFit, LiveModel, Observed
 from twoaxis.resolution.layouts import ALL_LAYOUTS, Missing
 from twoaxis.result import Message
+from twoaxis.statistics import squares_above
 
 if TYPE_CHECKING:
     from twoaxis.diagnosis.result import Audit
@@ -236,8 +236,12 @@ def match(
     if noise is not None:
         raise InputError(
             "noise for data without a forward model",
-            "noise=... beside a resolution, which has its noise",
-            "leave noise out, or pass it to twoaxis.resolve",
+            "noise=... and no data"
+            if resolution is None
+            else "noise=... beside a resolution, which has its noise",
+            "pass data=..., or leave noise out"
+            if resolution is None
+            else "leave noise out, or pass it to twoaxis.resolve",
         )
     if resolution is None:
         return Matching()
@@ -305,7 +309,7 @@ def _of_field(
     both = {"field": fitted, **predictions}
     return {
         "/observations": observations_group(observed, points, axes, both, fields),
-        "/field_fit": field_group(misfit, grouped(points, axes, fields)),
+        "/field_fit": field_group(misfit, grouped(points, axes, fields), observed.layout.freedom),
     }, []
 
 
@@ -497,6 +501,7 @@ def _resimulate(
         "observations": len(observed.values),
         "fitted": len(live.setup.parameters),
         "held": interest,
+        "noise_freedom": observed.layout.freedom,
     }
     group = labelled(RESIMULATION_LAYOUT, {**basic, **_misfits(basic, about)}, about)
     predictions = {
@@ -512,7 +517,8 @@ def _misfits(basic: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, An
 
     With d fitted parameters, of which h are of interest and held at a value, the freedom is
     n - (d - h) there and n - d at the matched estimate, and the deviance follows chi-square with
-    h degrees of freedom.
+    h degrees of freedom. Where the noise was estimated from f degrees of freedom, a deviance over h
+    follows F with h and f: for a linear model exactly.
     """
     kinds = list(map(str, basic["value_of"]))
     chi_square = np.asarray(basic["chi_square"], dtype=float)
@@ -526,7 +532,7 @@ def _misfits(basic: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, An
         "reduced_chi_square": chi_square / freedom,
         "rms": np.sqrt(chi_square / count),
         "deviance": deviance,
-        "p_value": chdtrc(held, deviance),
+        "p_value": squares_above(deviance, held, float(about["noise_freedom"])),
     }
 
 

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import chdtr, chdtrc
 
 from twoaxis.arrays import real_array
 from twoaxis.errors import InputError
@@ -26,6 +25,7 @@ from twoaxis.geometry.regions import cell_regions
 from twoaxis.io import Layout, Variable, labelled
 from twoaxis.resolution.data_fit import Observed
 from twoaxis.resolution.layouts import Missing, WhitenedLayout, checked_data, checked_noise
+from twoaxis.statistics import KNOWN, squares_above, squares_below
 from twoaxis.text import visible
 
 FloatArray = NDArray[np.float64]
@@ -110,16 +110,25 @@ def fitted_values(fitted: Any, observed: Observed, shape: tuple[int, ...]) -> Fl
     array = real_array("fitted", fitted)
     dropped = sum(int(message.numbers["count"]) for message in observed.messages)
     if array.size == len(layout.sites) + dropped:
-        return np.asarray(array.ravel()[observed.kept])
-    if array.size == len(layout.sites):
-        return array.ravel()
-    if array.shape == shape:
-        return np.asarray(array.ravel()[layout.sites])
-    raise InputError(
-        f"fitted with one value for each of the {len(layout.sites)} observations",
-        f"an array of shape {array.shape}",
-        "evaluate the trained field at the observed points, in the order of the data",
-    )
+        found = array.ravel()[observed.kept]
+    elif array.size == len(layout.sites):
+        found = array.ravel()
+    elif array.shape == shape:
+        found = array.ravel()[layout.sites]
+    else:
+        raise InputError(
+            f"fitted with one value for each of the {len(layout.sites)} observations",
+            f"an array of shape {array.shape}",
+            "evaluate the trained field at the observed points, in the order of the data",
+        )
+    bad = np.flatnonzero(~np.isfinite(found))
+    if bad.size:
+        raise InputError(
+            "fitted as finite numbers, what the field predicts for each observation",
+            f"{bad.size} of {found.size} values not finite, the first for observation {bad[0]}",
+            "find out why the trained field is not finite there",
+        )
+    return np.asarray(found)
 
 
 def observations_group(
@@ -154,8 +163,13 @@ def observations_group(
     return labelled(OBSERVATION_LAYOUT, values, about)
 
 
-def field_group(misfit: FloatArray, groups: Groups) -> xr.Dataset:
-    """Return the group ``/field_fit`` of a whitened misfit (n,)."""
+def field_group(misfit: FloatArray, groups: Groups, freedom: float = KNOWN) -> xr.Dataset:
+    """Return the group ``/field_fit`` of a whitened misfit (n,).
+
+    `freedom` is that of the estimate of the noise, infinite where it was declared. The misfit is
+    compared as if the two were independent. They share the noise of the data, which makes both
+    tails rarer than that.
+    """
     total, count = float(misfit @ misfit), len(misfit)
     counts = np.bincount(groups.number, minlength=len(groups.names))
     sums = np.bincount(groups.number, misfit**2, len(groups.names))
@@ -163,12 +177,12 @@ def field_group(misfit: FloatArray, groups: Groups) -> xr.Dataset:
         FIELD_LAYOUT,
         {
             "rms": np.sqrt(total / count),
-            "p_above": chdtrc(count, total),
-            "p_below": chdtr(count, total),
+            "p_above": squares_above(total, count, freedom),
+            "p_below": squares_below(total, count, freedom),
             "group": groups.names,
             "group_rms": np.sqrt(sums / counts),
             "group_count": counts,
-            "group_p": chdtrc(counts, sums),
+            "group_p": squares_above(sums, counts, freedom),
         },
         {},
     )

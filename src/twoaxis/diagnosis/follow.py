@@ -196,7 +196,10 @@ HISTORY_LAYOUT: Layout = {
     "quantity": Variable(("quantity",), "text", "name of the recorded quantity"),
     "recorded": Variable(("step", "quantity"), "float", "recorded values"),
     "value": Variable(
-        ("step", "parameter"), "float", "value of the parameter at the step", required=False
+        ("step", "parameter"),
+        "float",
+        "value of the parameter at the step; NaN: not recorded",
+        required=False,
     ),
 }
 
@@ -205,7 +208,8 @@ def history_group(history: Any, parameters: Mapping[str, Parameter]) -> xr.Datas
     """Return what was recorded along training as a dataset.
 
     `history` is a mapping, a pandas table or a dataset of equally long columns: ``step``, and
-    losses or other quantities by name; a column with a parameter's name holds its values.
+    losses or other quantities by name; a column with a parameter's name holds its values. Values of
+    a parameter without a column are NaN.
     """
     columns = _columns(history)
     if "step" not in columns:
@@ -219,9 +223,17 @@ def history_group(history: Any, parameters: Mapping[str, Parameter]) -> xr.Datas
         raise InputError(
             "history columns of one length", repr(lengths), "give every column one value per step"
         )
-    recorded = [n for n in columns if n != "step" and n not in parameters]
-    known = all(name in columns and name != "step" for name in parameters)
     count = lengths["step"]
+    late = np.flatnonzero(~(np.diff(columns["step"]) >= 0))
+    if late.size:
+        raise InputError(
+            "history steps that do not decrease",
+            f"{columns['step'][late[0] + 1]:g} after {columns['step'][late[0]]:g}",
+            "sort the records by step, and count on where training was continued",
+        )
+    recorded = [n for n in columns if n != "step" and n not in parameters]
+    paths = {n: columns[n] for n in parameters if n in columns and n != "step"}
+    unknown = np.full(count, np.nan)
     return labelled(
         HISTORY_LAYOUT,
         {
@@ -229,7 +241,9 @@ def history_group(history: Any, parameters: Mapping[str, Parameter]) -> xr.Datas
             "step": columns["step"],
             "quantity": recorded,
             "recorded": np.array([columns[n] for n in recorded]).reshape(len(recorded), count).T,
-            "value": np.column_stack([columns[n] for n in parameters]) if known else None,
+            "value": np.column_stack([paths.get(n, unknown) for n in parameters])
+            if paths
+            else None,
         },
         {},
     )

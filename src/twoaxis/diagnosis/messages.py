@@ -19,6 +19,7 @@ resolution.other_center     the replicas were simulated elsewhere than at the ce
 resolution.several_layouts  the resolution is that of several layouts together
 resolution.*                messages of the resolution
 tolerance.assumed           somebody else than the user chose the tolerances
+history.other_end           the history ends elsewhere than at the delivered value
 question.*                  a bad answer that did not become the route
 data.size, data.outliers,   a check of the residuals of the matched fit alarms
 data.normality, data.whiteness
@@ -37,9 +38,10 @@ from typing import TYPE_CHECKING
 
 from twoaxis.diagnosis.decision_map import Route
 from twoaxis.diagnosis.functions import one_message_per_function
-from twoaxis.diagnosis.questions import tested
+from twoaxis.diagnosis.questions import material_percent, tested
 from twoaxis.diagnosis.verdict import Directions
 from twoaxis.result import Message
+from twoaxis.text import number, percent
 
 if TYPE_CHECKING:
     from twoaxis.diagnosis.result import Audit
@@ -61,6 +63,7 @@ def collect_messages(audit: Audit, of_data: Sequence[Message] = ()) -> list[Mess
         *_luck(audit),
         *_gap_beside(audit),
         *_answers(audit),
+        *_other_end(audit),
         *of_data,
         *_axis_one(audit),
         *_missing(audit, of_data),
@@ -96,6 +99,27 @@ def _answers(audit: Audit) -> list[Message]:
         if p * len(made) < 1 - audit.level:
             text = f"the matched fit to the data: {one['meaning'].values} (p = {p:.2g})"
             found.append(Message(f"data.{name}", text, "warning", {"p_value": p}))
+    return found
+
+
+def _other_end(audit: Audit) -> list[Message]:
+    """Say that a history ends elsewhere: of another run, or with another value chosen from it."""
+    history = audit.group("/history")
+    if history is None or "value" not in history:
+        return []
+    limit, found = material_percent(audit), []
+    for name in audit.names:
+        delivered = audit.parameters[name].delivered
+        path = history["value"].sel(parameter=name).dropna("step").values
+        if delivered is None or not path.size:
+            continue
+        apart = float(abs(audit.parameters[name].percent(path[-1], delivered)))
+        if apart > limit:
+            text = (
+                f"the history ends at {name} = {number(path[-1])}, {percent(apart)} from the "
+                "delivered value; check that it belongs to this training"
+            )
+            found.append(Message("history.other_end", text, "warning", {"percent": apart}))
     return found
 
 
@@ -174,7 +198,7 @@ def _small_gap(audit: Audit) -> list[Message]:
         return []
     if audit.delivery is None or audit.tolerance is None:
         return []
-    largest = max(map(abs, audit.delivery.gap_percent.values()))
+    largest = max(abs(audit.delivery.gap_percent[name]) for name in audit.names)
     if largest > NO_GAP * audit.tolerance.preference:
         return []
     text = (
@@ -223,7 +247,7 @@ def _gap_beside(audit: Audit) -> list[Message]:
             {"gap": gap, "tolerance": limit},
         )
         for name, gap in audit.delivery.gap_percent.items()
-        if abs(gap) > limit
+        if name in audit.names and abs(gap) > limit
     ]
 
 
@@ -266,8 +290,9 @@ def _missing(audit: Audit, of_data: Sequence[Message]) -> list[Message]:
     found = []
     if audit.tolerance is None:
         text = (
-            "no tolerance declared, so there is no route; add tolerance=twoaxis.Tolerance("
-            "material=5.0, resolution=5.0, preference=5.0), in percent, with your own numbers"
+            "no tolerance declared, so the decision map is not used; add "
+            "tolerance=twoaxis.Tolerance(material=5.0, resolution=5.0, preference=5.0), in "
+            "percent, with your own numbers"
         )
         found.append(Message("missing.tolerance", text))
     elif audit.tolerance.assumed:

@@ -39,10 +39,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import xarray as xr
-from scipy.special import chdtri
 
 from twoaxis.diagnosis.decision_map import Route
 from twoaxis.io import Layout, Variable
+from twoaxis.resolution.misfit import FEWEST
+from twoaxis.statistics import squares_limit
 from twoaxis.text import number, percent
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ ARRIVED = 0.5
 # A loss that falls by more than this, in percent, within the last fifth of training has not
 # converged.
 LOSS_FALLS = 20.0
-# A path that ends within the tolerance of 5% needs no more steps, where none is declared.
+# The material tolerance in percent, where none is declared.
 MATERIAL = 5.0
 
 ASKED = {
@@ -170,6 +171,9 @@ def _model(audit: Audit, alarm: float) -> Question:
     if checks is None:
         missing = "no data were fitted with a forward model"
         return Question("model", "not known", missing)
+    if not checks.sizes["check"]:
+        few = f"fewer than {FEWEST} residuals of the matched fit are too few for a test"
+        return Question("model", "not known", few)
     rows = {
         str(name): (float(p), float(size), str(meaning))
         for name, p, size, meaning in zip(
@@ -303,9 +307,14 @@ def _training(audit: Audit) -> Question:
     return Question("training", "not known", "the path of the parameter was not recorded")
 
 
+def material_percent(audit: Audit) -> float:
+    """Return the material tolerance, or what is used where none is declared."""
+    return MATERIAL if audit.tolerance is None else audit.tolerance.material
+
+
 def _arrived(audit: Audit) -> dict[str, float]:
     """Return what each parameter of interest may still have to go, in percent."""
-    material = MATERIAL if audit.tolerance is None else audit.tolerance.material
+    material = material_percent(audit)
     return {
         name: ARRIVED * (max(material, error) if np.isfinite(error) else material)
         for name, error in audit.standard_error_percent.items()
@@ -349,7 +358,7 @@ def _contradiction(audit: Audit, alarm: float) -> Question:
     if again is None or matched is None or p is None or np.isnan(p):
         return Question("contradiction", "not known", "the delivered value was not simulated")
     deviance = float(again["deviance"].sel(value_of="delivered"))
-    limit = float(chdtri(int(again.attrs["held"]), alarm))
+    limit = squares_limit(1 - alarm, int(again.attrs["held"]), float(again.attrs["noise_freedom"]))
     differences = np.abs(matched["difference_percent"].sel(parameter=audit.names).values)
     material = 0.0 if audit.tolerance is None else audit.tolerance.material
     wrong = [n for n, off in zip(audit.names, differences, strict=True) if off > material]

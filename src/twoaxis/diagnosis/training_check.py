@@ -87,7 +87,7 @@ def remaining_path(step: FloatArray, coordinate: FloatArray) -> Path:
     end, length = step[-1], LAST_SHARE * (step[-1] - step[0]) / 2
     late = step > end - length
     early = (step > end - 2 * length) & ~late
-    if min(late.sum(), early.sum()) < FEWEST:
+    if min(len(np.unique(step[window])) for window in (late, early)) < FEWEST:
         return unknown
     before, _ = _speed(step[early], coordinate[early])
     speed, error = _speed(step[late], coordinate[late])

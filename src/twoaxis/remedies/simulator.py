@@ -106,7 +106,6 @@ class Simulator:
             model=self.model,
             center=starts[0, 0],
             units=DIFFERENCE_SHARE * np.ptp(self.model.parameters.coordinate_bounds, axis=0),
-            level=0.95,  # of sets, which are not asked for
             seeds=np.empty((0, dimension)),
             seed_predictions=np.empty((0, size)),
             starts=1,

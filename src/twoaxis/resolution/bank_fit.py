@@ -28,8 +28,9 @@ from twoaxis.least_squares import Minimum
 from twoaxis.progress import Advance
 from twoaxis.resolution.fisher import Information
 from twoaxis.resolution.layouts import WhitenedLayout
-from twoaxis.resolution.matched_fit import Estimator, Fits, deviance_limit, joined
+from twoaxis.resolution.matched_fit import Estimator, Fits, joined
 from twoaxis.resolution.setup import Setup
+from twoaxis.statistics import squares_limit
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -90,7 +91,7 @@ class BankEstimator:
     center : float
         Coordinate of the point the replicas are simulated at.
     level : float
-        Confidence level of the likelihood-profile sets.
+        Confidence level of the likelihood-profile sets of replicas, whose noise is known.
     """
 
     bank: Bank
@@ -111,15 +112,17 @@ class BankEstimator:
 
     def sets(
         self,
-        layout: WhitenedLayout,  # noqa: ARG002
+        layout: WhitenedLayout,
         rows: FloatArray,
         fits: Fits,
+        limit: float,
         advance: Advance | None = None,
     ) -> Fits:
-        """Return the fits as they are: `fit` has found the sets already."""
+        """Return the fits with the ends of the sets in which the deviance is below `limit`."""
+        found = _with_sets(fits, polynomials(self.bank, layout, rows), limit)
         if advance is not None:
             advance(2 * len(rows))  # both ends of each set
-        return fits
+        return found
 
     def refit(
         self,
@@ -174,16 +177,21 @@ class BankEstimator:
             agreeing_starts=np.ones(len(rows), dtype=np.intp),
             center_won=np.ones(len(rows), dtype=bool),
         )
-        limit = minimum + deviance_limit(self.level)
-        lower, open_lower = _set_end(chi2, estimate, limit, upper=False)
-        upper, open_upper = _set_end(chi2, estimate, limit, upper=True)
-        return replace(
-            fits,
-            lower=lower[:, None],
-            upper=upper[:, None],
-            open_lower=open_lower[:, None],
-            open_upper=open_upper[:, None],
-        )
+        return _with_sets(fits, chi2, squares_limit(self.level))
+
+
+def _with_sets(fits: Fits, chi2: Polynomials, limit: float) -> Fits:
+    """Return the fits with the ends of the sets in which the deviance is below `limit`."""
+    estimate, highest = fits.estimate[:, 0], fits.chi2 + limit
+    lower, open_lower = _set_end(chi2, estimate, highest, upper=False)
+    upper, open_upper = _set_end(chi2, estimate, highest, upper=True)
+    return replace(
+        fits,
+        lower=lower[:, None],
+        upper=upper[:, None],
+        open_lower=open_lower[:, None],
+        open_upper=open_upper[:, None],
+    )
 
 
 def polynomials(bank: Bank, layout: WhitenedLayout, rows: FloatArray) -> Polynomials:

@@ -24,6 +24,7 @@ from twoaxis.resolution.matched_fit import Estimator, Fits, gauss_newton_step, p
 from twoaxis.resolution.misfit import Check, check_residuals
 from twoaxis.resolution.setup import Setup
 from twoaxis.result import Message
+from twoaxis.statistics import squares_limit
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -60,15 +61,14 @@ class DataFit:
     checks: list[Check]
 
 
-def estimate_noise(
-    estimator: Estimator, layouts: list[WhitenedLayout], data: Mapping[str, FloatArray]
-) -> float:
+def estimate_noise(setup: Setup, estimator: Estimator) -> Noise:
     """Estimate one standard deviation from the matched fits, pooled over the layouts.
 
-    ``sqrt(sum of squared residuals / (observations - fitted parameters))``; `layouts` have unit
-    noise.
+    ``sqrt(sum of squared residuals / (observations - fitted parameters))``.
     """
-    total, freedom = 0.0, 0
+    assert setup.data is not None  # `prepare` asks for noise or data
+    data, total, freedom = setup.data, 0.0, 0
+    layouts = setup.whitened(setup.unit_noise)
     for layout in layouts:
         fits = estimator.fit(layout, layout.row(data[layout.name])[None])
         total += float(fits.chi2[0])
@@ -80,7 +80,7 @@ def estimate_noise(
             f"{freedom} degrees of freedom and a residual sum of squares of {total:.3g}",
             "pass noise=... instead",
         )
-    return float(np.sqrt(total / freedom))
+    return Noise(np.full(setup.model.size, np.sqrt(total / freedom)), float(freedom))
 
 
 def fit_steps(setup: Setup) -> int:
@@ -97,7 +97,8 @@ def fit_data(
 ) -> DataFit:
     """Fit the observed values of one layout and check the residuals."""
     rows = layout.row(values)[None]
-    fits = estimator.sets(layout, rows, estimator.fit(layout, rows, advance), advance)
+    limit = squares_limit(setup.level, freedom=layout.freedom)
+    fits = estimator.sets(layout, rows, estimator.fit(layout, rows, advance), limit, advance)
     dimension = fits.estimate.shape[1]
     residuals = rows[0] - estimator.predict(layout, fits.estimate[0])
     checks = check_residuals(
@@ -293,9 +294,10 @@ class LiveModel:
 
         ``deviance(v) = min over the others of chi2(v, others) - min chi2``: the other parameters
         are fitted again at every value. It is zero at the estimate, and 3.84 at the ends of a 95%
-        profile set. For several parameters, values within a few standard errors are computed on
-        an interpolant of the model (`twoaxis.resolution.interpolant_fit`) where it is accurate
-        enough, and the others with the model itself.
+        profile set; more where the noise was estimated (`twoaxis.statistics.squares_limit`). For
+        several parameters, values within a few standard errors are computed on an interpolant of
+        the model (`twoaxis.resolution.interpolant_fit`) where it is accurate enough, and the others
+        with the model itself.
 
         Parameters
         ----------

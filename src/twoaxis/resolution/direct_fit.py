@@ -19,7 +19,7 @@ from twoaxis.least_squares import GAIN_ATOL, Minimum, minimize
 from twoaxis.progress import Advance
 from twoaxis.resolution.fisher import STEP, sensitivities
 from twoaxis.resolution.layouts import WhitenedLayout
-from twoaxis.resolution.matched_fit import Fits, deviance_limit, joined, profile_start
+from twoaxis.resolution.matched_fit import Fits, joined, profile_start
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -52,8 +52,6 @@ class DirectEstimator:
         Coordinates of the point the replicas are simulated at.
     units : array, shape (d,)
         The step in each coordinate that stands for 100%.
-    level : float
-        Confidence level of the likelihood-profile sets.
     seeds : array, shape (S, d)
         Starting points that fill the bounds.
     seed_predictions : array, shape (S, entries)
@@ -67,7 +65,6 @@ class DirectEstimator:
     model: ForwardModel
     center: FloatArray
     units: FloatArray
-    level: float
     seeds: FloatArray
     seed_predictions: FloatArray
     starts: int
@@ -90,9 +87,16 @@ class DirectEstimator:
         return joined(portions)
 
     def sets(
-        self, layout: WhitenedLayout, rows: FloatArray, fits: Fits, advance: Advance | None = None
+        self,
+        layout: WhitenedLayout,
+        rows: FloatArray,
+        fits: Fits,
+        limit: float,
+        advance: Advance | None = None,
     ) -> Fits:
         """Add the ends of each parameter's likelihood-profile set, refitting the others.
+
+        The set holds the values whose deviance is below `limit`.
 
         One parameter needs no refit: its whole profile is computed, and the ends are those of
         the hull of the set. For several, the profile is followed outward from the estimate, from
@@ -111,12 +115,14 @@ class DirectEstimator:
             if dimension == 1:
                 for side, bound in ((0, low[0]), (1, high[0])):
                     ends[row, 0, side], is_open[row, 0, side] = self._scanned_end(
-                        layout, rows[row], fits.estimate[row, 0], fits.chi2[row], bound
+                        layout, rows[row], fits.estimate[row, 0], fits.chi2[row] + limit, bound
                     )
                     if advance is not None:
                         advance(1)
             else:
-                ends[row], is_open[row] = self._followed_ends(layout, rows[row], fits, row, advance)
+                ends[row], is_open[row] = self._followed_ends(
+                    layout, rows[row], fits, row, limit, advance
+                )
         return replace(
             fits,
             lower=ends[..., 0],
@@ -221,16 +227,15 @@ class DirectEstimator:
         return slope
 
     def _scanned_end(
-        self, layout: WhitenedLayout, row: FloatArray, estimate: float, lowest: float, bound: float
+        self, layout: WhitenedLayout, row: FloatArray, estimate: float, highest: float, bound: float
     ) -> tuple[float, bool]:
-        """Outermost place where chi2 of one parameter crosses the limit before `bound`."""
-        limit = deviance_limit(self.level)
+        """Outermost place where chi2 of one parameter crosses `highest` before `bound`."""
 
         def excesses(values: FloatArray) -> FloatArray:
             misfit = row - layout.deviations(self.model(values[:, None]).values)
             chi2 = np.einsum("vn,vn->v", misfit, misfit)
             # The model may fail far from the estimate; such a value lies outside the set.
-            return np.where(np.isfinite(chi2), chi2 - lowest - limit, 1e6)
+            return np.where(np.isfinite(chi2), chi2 - highest, 1e6)
 
         if estimate == bound:
             return bound, True
@@ -257,11 +262,12 @@ class DirectEstimator:
         row: FloatArray,
         fits: Fits,
         number: int,
+        limit: float,
         advance: Advance | None,
     ) -> tuple[FloatArray, BoolArray]:
         """Ends of the profile sets of one row, (d, 2), and whether they reach a bound."""
         estimate, lowest = fits.estimate[number], float(fits.chi2[number])
-        target = lowest + deviance_limit(self.level)
+        target = lowest + limit
         column, side = np.divmod(np.arange(2 * len(estimate)), 2)
         side = 2 * side - 1
         origin = np.tile(estimate, (len(side), 1))
@@ -523,7 +529,6 @@ def build_direct(
     model: ForwardModel,
     center: FloatArray,
     units: FloatArray,
-    level: float,
     starts: int,
     advance: Advance | None = None,
 ) -> DirectEstimator:
@@ -546,7 +551,6 @@ def build_direct(
         model=model,
         center=center,
         units=units,
-        level=level,
         seeds=seeds[good],
         seed_predictions=values[good],
         starts=min(starts, 1 + int(good.sum())),

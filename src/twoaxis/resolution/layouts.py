@@ -19,6 +19,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from twoaxis.arrays import real_array
 from twoaxis.errors import InputError, refuse_masked
 from twoaxis.result import Message
+from twoaxis.statistics import KNOWN
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -80,6 +81,9 @@ class WhitenedLayout:
     base : array, shape (n,)
         Whitened noise-free observations at the center. Data are handled as whitened
         deviations from it, so that without noise they are exactly zero.
+    freedom : float
+        Degrees of freedom that the size of the noise was estimated from; infinite where it was
+        declared.
     """
 
     name: str
@@ -87,6 +91,7 @@ class WhitenedLayout:
     columns: IndexArray
     white: Whitener
     base: FloatArray
+    freedom: float = KNOWN
 
     def row(self, values: FloatArray) -> FloatArray:
         """Return the whitened deviations (n,) of observed values from the center."""
@@ -174,9 +179,12 @@ class Noise:
     Attributes
     ----------
     array : array, shape (N,) or (N, N)
+    freedom : float
+        Degrees of freedom that its size was estimated from; infinite where it was declared.
     """
 
     array: FloatArray
+    freedom: float = KNOWN
 
     def whitener(self, sites: IndexArray, name: str) -> Whitener:
         """Return the whitener of the layout with these sites."""
@@ -234,7 +242,7 @@ def output_points(points: ArrayLike | None, shape: tuple[int, ...]) -> FloatArra
     if array.ndim != 2 or len(array) != size or not np.isfinite(array).all():
         raise InputError(
             f"points as finite numbers of shape ({size}, k), a row for each entry",
-            f"the shape {array.shape}",
+            f"the shape {array.shape}, {int((~np.isfinite(array)).sum())} not finite",
             "flatten the grid like the output of forward, one column per coordinate",
         )
     return array

@@ -9,7 +9,8 @@ the forward model ``G`` that also made the data:
 
 The likelihood-profile set of a parameter holds the values at which chi2, with the other
 parameters fitted again, rises by at most the `level` quantile of chi-square with one degree of
-freedom (`deviance_limit`).
+freedom; where the noise was estimated from the data, of the square of Student's t
+(`twoaxis.statistics.squares_limit`).
 
 Two estimators find that minimum, and a third fits many datasets with few model runs:
 
@@ -33,7 +34,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincinv
 
 from twoaxis.least_squares import Minimum
 from twoaxis.progress import Advance
@@ -104,11 +104,6 @@ def joined(portions: list[Fits]) -> Fits:
     )
 
 
-def deviance_limit(level: float, parameters: int = 1) -> float:
-    """Return the `level` quantile of chi-square with this many degrees of freedom."""
-    return float(2 * gammaincinv(parameters / 2, level))
-
-
 class Estimator(Protocol):
     """A way to fit whitened data rows."""
 
@@ -127,9 +122,14 @@ class Estimator(Protocol):
         ...
 
     def sets(
-        self, layout: WhitenedLayout, rows: FloatArray, fits: Fits, advance: Advance | None = None
+        self,
+        layout: WhitenedLayout,
+        rows: FloatArray,
+        fits: Fits,
+        limit: float,
+        advance: Advance | None = None,
     ) -> Fits:
-        """Return the fits with the ends of their likelihood-profile sets."""
+        """Return the fits with the ends of the sets in which the deviance is below `limit`."""
         ...
 
     def refit(

@@ -26,7 +26,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtr, chdtrc, ndtr, ndtri, stdtr
+from scipy.special import ndtr, ndtri, stdtr
+
+from twoaxis.statistics import squares_above, squares_below
 
 FloatArray = NDArray[np.float64]
 
@@ -96,7 +98,7 @@ def check_residuals(
 
 def _size(residuals: FloatArray, freedom: int) -> Check:
     total = float(residuals @ residuals)
-    p = 2 * min(chdtr(freedom, total), chdtrc(freedom, total))
+    p = 2 * min(squares_below(total, freedom), squares_above(total, freedom))
     rms = float(np.sqrt(total / freedom))
     meaning = (
         f"residuals are {rms:.2f} times as large as the declared noise: the noise is declared "

@@ -47,7 +47,7 @@ from twoaxis.resolution.interpolant_fit import (
     InterpolantFits,
     fit_on_interpolant,
 )
-from twoaxis.resolution.layouts import Missing, Noise, WhitenedLayout
+from twoaxis.resolution.layouts import Missing, WhitenedLayout
 from twoaxis.resolution.matched_fit import Estimator, Fits, gauss_newton_step
 from twoaxis.resolution.misfit import ALARM
 from twoaxis.resolution.result import Resolution
@@ -205,11 +205,7 @@ def resolve(
     entries, check = bank, None
     while True:
         estimator = _estimator(setup, chosen_method, entries, starts, progress)
-        known = setup.noise
-        if known is None and setup.data is not None:
-            scale = estimate_noise(estimator, setup.whitened(setup.unit_noise), setup.data)
-            known = Noise(np.full(setup.model.size, scale))
-        assert known is not None  # `prepare` asks for noise or data
+        known = setup.noise or estimate_noise(setup, estimator)
         whitened = setup.whitened(known)
         facts = informed(whitened)
         with progress_bar("fitting replicas", len(whitened) * (replicas + 1), progress) as advance:
@@ -319,7 +315,7 @@ def _estimator(setup: Setup, method: Method, bank: int, starts: int, progress: b
     if method != "bank":
         total = seed_count(len(setup.parameters), starts)
         with progress_bar("solving starting points", total, progress) as advance:
-            return build_direct(setup.fit_model, setup.q, setup.units, setup.level, starts, advance)
+            return build_direct(setup.fit_model, setup.q, setup.units, starts, advance)
     with progress_bar("solving the bank", bank, progress) as advance:
         built = build_bank(setup.fit_model, setup.q[0], bank, advance)
     return BankEstimator(built, setup.q[0], setup.level)

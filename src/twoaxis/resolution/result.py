@@ -18,7 +18,6 @@ from twoaxis.parameters import Parameter, Parameters
 from twoaxis.resolution.fisher import directions_of_interest, leaves_bounds, predicted_spread
 from twoaxis.resolution.function import FunctionResolution, resolve_function
 from twoaxis.resolution.layouts import ALL_LAYOUTS
-from twoaxis.resolution.matched_fit import deviance_limit
 from twoaxis.result import (
     CENTER_LAYOUT,
     MESSAGE_LAYOUT,
@@ -31,6 +30,7 @@ from twoaxis.statistics import (
     Interval,
     bootstrap_estimates,
     cluster_bootstrap,
+    squares_limit,
     weighted_mean,
     weighted_quantile,
 )
@@ -241,9 +241,9 @@ class Resolution(CenteredResult):
             "noiseless_bias_percent": percent("noiseless_estimate"),
             "data_deviation_percent": size("data_estimate"),
             "data_gauss_newton_deviation_percent": size("data_gauss_newton"),
-            "covered": data["deviance"].values <= deviance_limit(level),
+            "covered": data["deviance"].values <= squares_limit(level),
             "jointly_covered": (
-                data["joint_deviance"].values <= deviance_limit(level, len(parameters))
+                data["joint_deviance"].values <= squares_limit(level, len(parameters))
             ),
             **spread,
         }

@@ -111,7 +111,7 @@ class Setup:
             white = noise.whitener(sites, name)
             columns = np.searchsorted(self.model.entries, sites)
             base = white(self.model.center_values[sites])
-            found.append(WhitenedLayout(name, sites, columns, white, base))
+            found.append(WhitenedLayout(name, sites, columns, white, base, noise.freedom))
         return found
 
 
