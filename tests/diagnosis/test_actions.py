@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import twoaxis as ta
@@ -118,6 +119,33 @@ def test_a_candidate_is_sent_to_simulations(made):
     (action,) = found.actions
     assert (action.kind, action.numbers) == ("bias", ())
     assert "simulated_audit" in action.call
+
+
+def test_parameters_that_agree_with_the_data_have_one_action():
+    t = np.linspace(0, 3, 40)
+    values = {"a": 1.0, "b": 0.5, "c": 2.0}
+    known = {n: ta.Parameter(delivered=v, bounds=(0.1, 9.0)) for n, v in values.items()}
+
+    def forward(a, b, c):
+        return a * np.exp(-b * t) + c * t
+
+    data = forward(**values) + 0.01 * np.random.default_rng(0).standard_normal(40)
+    resolution = ta.resolve(forward, known, 0.01, replicas=5, progress=False)
+    best = resolution.live.fit(resolution.live.observed(data, None)).fits.estimate[0]
+    own = dict(zip(values, np.exp(best), strict=True))
+    found = ta.audit(
+        lambda **p: np.concatenate([(p[n] - own[n]) * t**k for k, n in enumerate(own)]),
+        {n: ta.Parameter(delivered=v, bounds=(0.1, 9.0)) for n, v in own.items()},
+        ta.views.Pointwise(),
+        points=np.tile(t, 3)[:, None],
+        resolution=resolution,
+        data=data,
+        tolerance=ta.Tolerance(5, 5, 5),
+    )
+    assert set(found.routes.values()) == {ta.Route.CONSISTENT_WITH_DATA}
+    (action,) = found.actions
+    assert action.kind == "bias"
+    assert "a, b and c" in action.title
 
 
 def test_what_is_missing_is_told(made):

@@ -379,6 +379,31 @@ def test_fields_of_a_system_are_told_apart():
         assert observed.sizes["axis"] == 1
 
 
+@pytest.mark.parametrize("given", ["observed", "points"])
+def test_observations_lie_where_somebody_said(given):
+    """Two fields at twelve places (x, t): the frozen residual or the resolution knows them."""
+    where = np.random.default_rng(5).random((12, 2))
+    known = {"k": ta.Parameter(delivered=1.0, bounds=(0.2, 5.0))}
+
+    def forward(k):
+        return np.stack([np.exp(-k * where[:, 1]), k * where[:, 0]], axis=1)
+
+    names = dict(axes=("x", "t"), fields=("u", "v"))
+    frozen = ta.FrozenResidual(
+        lambda k: (k - 1.0) * where[:, 0], known, where, ta.views.Pointwise(), **names,
+        fitted=forward(1.0), observed=where if given == "observed" else None,
+    )  # fmt: skip
+    own = {"points": np.repeat(where, 2, axis=0)} if given == "points" else {}
+    resolution = ta.resolve(forward, known, NOISE, replicas=2, bank=21, progress=False, **own)
+    noise = NOISE * np.random.default_rng(6).standard_normal((12, 2))
+    group = ta.audit(frozen, resolution=resolution, data=forward(1.0) + noise).group(
+        "/observations"
+    )
+    assert group["axis"].values.tolist() == ["x", "t"]
+    np.testing.assert_array_equal(group["points"].values, np.repeat(where, 2, axis=0))
+    assert group["field_of"].values.tolist() == [0, 1] * 12
+
+
 def test_sensors_are_told_apart():
     time, sensor = np.meshgrid(np.arange(20), np.arange(3), indexing="ij")
     points = np.column_stack([time.ravel(), sensor.ravel()]).astype(float)

@@ -32,6 +32,8 @@ from twoaxis.text import number, percent, sentence, visible
 if TYPE_CHECKING:
     from twoaxis.diagnosis.result import Audit
 
+# Routes of values that nothing speaks against.
+AGREEING = (Route.SELF_CONSISTENT, Route.CONSISTENT_WITH_DATA)
 # Boxes along each axis: few enough to be named, enough to be somewhere.
 BOXES = 4
 
@@ -107,13 +109,14 @@ class Action:
 
 def first_steps(audit: Audit) -> list[Action]:
     """Return what an audit by itself can say about what to do, the most urgent first."""
-    found = [
-        each
-        for name in audit.subjects
-        for each in (
-            _of_function(audit, name) if name in audit.functions else _of_parameter(audit, name)
-        )
-    ]
+    found: list[Action] = []
+    for name, verdict in audit.subjects.items():
+        if verdict.route in AGREEING:
+            found.append(_simulate(audit, verdict.route))
+        elif name in audit.functions:
+            found += _of_function(audit, name)
+        else:
+            found += _of_parameter(audit, name)
     # Parameters that need the same thing in the same words get it once.
     return list(dict.fromkeys(found))
 
@@ -155,8 +158,6 @@ def _of_parameter(audit: Audit, name: str) -> Iterator[Action]:
         luck = f"The delivered {name} is within tolerance, but these data do not determine it. "
         title = f"Before the next dataset: improve the observations of {name}"
         yield replace(found, title=title, text=luck + found.text)
-    elif route in (Route.SELF_CONSISTENT, Route.CONSISTENT_WITH_DATA):
-        yield _simulate(name)
     elif route is Route.MODEL_DOES_NOT_FIT:
         yield _mend_model(audit)
     elif route is Route.FIELD_DOES_NOT_FIT:
@@ -380,14 +381,27 @@ def _reason(audit: Audit, code: str) -> str:
     return next(q.reason for q in audit.questions if q.code == code)
 
 
-def _simulate(name: str) -> Action:
+def _simulate(audit: Audit, route: Route) -> Action:
+    """Return what to do about all values that nothing speaks against, of one route."""
+    names = [visible(name) for name, verdict in audit.subjects.items() if verdict.route is route]
+    some = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    if route is Route.SELF_CONSISTENT:
+        why = (
+            f"Training stopped at the value of {some} that its own field prefers, which says "
+            "nothing about a bias of the field itself."
+        )
+    else:
+        why = (
+            f"Data and field agree on {some}. A bias that is smaller than what these data can tell "
+            "would not show."
+        )
+    known = f"{some} {'is' if len(names) == 1 else 'are'} then known"
     text = (
-        f"Training stopped at the value of {name} that its own field prefers, which says nothing "
-        f"about a bias of the field itself. Simulate data at the candidate, where {name} is then "
-        "known, train on them in the same way, and measure the deviation there."
+        f"{why} Simulate data at the candidate, where {known}, train on them in the same way, and "
+        "measure the deviation there."
     )
     call = "twoaxis.simulated_audit(pipeline, forward, parameters, noise)"
-    return Action("bias", f"Estimate the bias of {name} by simulation", text, call)
+    return Action("bias", f"Estimate the bias of {some} by simulation", text, call)
 
 
 def _declare(audit: Audit, name: str) -> Action:

@@ -83,10 +83,12 @@ def _about_function(audit: Audit, name: str) -> str:
     node = deciding_node(audit, group)
     count = sum(audit.routes[member] is route for member in group.members)
     # Needs of different nodes may add up to a route that none of them has.
-    nodes = f"at {count or len(group.members)} of {len(group.members)} nodes"
+    total = len(group.members)
+    nodes = f"at {count} of {total} nodes" if 0 < count < total else f"at all {total} nodes"
+    most = "least certain" if route is Route.CONSISTENT_WITH_DATA else "most"
     function = f"{visible(name)}({visible(group.argument)})"
     where = place_of(group, node)
-    return f"{function}, {nodes} and most at {where}: {answer_about(audit, node)}"
+    return f"{function}, {nodes}, {most} at {where}: {answer_about(audit, node)}"
 
 
 def _around_truth(audit: Audit, name: str) -> str:

@@ -31,7 +31,7 @@ from twoaxis.io import Layout, Variable, labelled
 from twoaxis.parameters import Center, Parameters
 from twoaxis.resolution import Resolution
 from twoaxis.resolution.data_fit import DataFit, LiveModel, Observed
-from twoaxis.resolution.layouts import ALL_LAYOUTS, Missing
+from twoaxis.resolution.layouts import ALL_LAYOUTS, Missing, output_points
 from twoaxis.result import Message
 from twoaxis.statistics import squares_above
 
@@ -270,19 +270,24 @@ def _without_model(
     observed = observed_alone(data, noise, missing)
     if observed is None:
         return Matching(messages=(NO_RESOLUTION, NO_NOISE))
-    shape = np.shape(data)
-    index = np.column_stack(np.unravel_index(observed.layout.sites, shape or (1,)))
-    points = index.astype(float)
-    if subject.observed is not None and shape and len(subject.observed) == shape[0]:
-        # One row per observation, and a column for each field that was observed there.
-        points = np.column_stack([subject.observed[index[:, 0]], index[:, 1:]])
-    groups, messages = _of_field(observed, points, shape, {}, subject)
+    groups, messages = _of_field(observed, None, np.shape(data), {}, subject)
     return Matching(groups, (NO_RESOLUTION, *observed.messages, *messages))
+
+
+def _where_observed(index: FloatArray, shape: tuple[int, ...], subject: Subject) -> FloatArray:
+    """Return points of observations of which the indices (n, k) are known, as far as possible.
+
+    A frozen residual that knows where they lie has a row for each entry of the first axis of the
+    data; other axes, such as several fields, keep their index.
+    """
+    if subject.observed is None or not shape or len(subject.observed) != shape[0]:
+        return index
+    return np.column_stack([subject.observed[index[:, 0].astype(int)], index[:, 1:]])
 
 
 def _of_field(
     observed: Observed,
-    points: FloatArray,
+    points: FloatArray | None,
     shape: tuple[int, ...],
     predictions: Mapping[str, FloatArray],
     subject: Subject,
@@ -291,10 +296,10 @@ def _of_field(
     sites = observed.layout.sites
     fields = fields_of(sites, shape, subject.fields)
     index = np.column_stack(np.unravel_index(sites, shape or (1,))).astype(float)
-    if len(fields.names) > 1:  # the last index is the field
-        if points.shape == index.shape:
-            points = points[:, :-1]
-        index = index[:, :-1]
+    if points is None:
+        points = _where_observed(index, shape, subject)
+        if len(fields.names) > 1:  # the last index is the field
+            points, index = points[:, :-1], index[:, :-1]
     axes = subject.axis_names(points, index)
     alone = {"/observations": observations_group(observed, points, axes, predictions, fields)}
     if subject.fitted is None:
@@ -383,8 +388,10 @@ def _from_live(live: LiveModel, observed: Observed, level: float, subject: Subje
         },
         {},
     )
-    points = live.setup.points[observed.layout.sites]
-    of_field, doubts = _of_field(observed, points, live.setup.model.shape, predictions, subject)
+    shape = live.setup.model.shape
+    bare = np.array_equal(live.setup.points, output_points(None, shape))  # nobody gave points
+    points = None if bare else live.setup.points[observed.layout.sites]
+    of_field, doubts = _of_field(observed, points, shape, predictions, subject)
     groups = {
         "/matched": matched,
         "/checks": checks,

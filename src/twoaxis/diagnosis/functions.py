@@ -76,7 +76,7 @@ def deciding_node(audit: Audit, group: FunctionGroup, route: Route | None = None
     members = [m for m in group.members if audit.routes[m] is chosen] or list(group.members)
     if chosen is Route.CONTRADICTED_BY_DATA:
         return _largest(members, lambda name: _standard_errors_off(audit, name))
-    if chosen is Route.IMPROVE_OBSERVATIONS:
+    if chosen in (Route.IMPROVE_OBSERVATIONS, Route.CONSISTENT_WITH_DATA):
         return _largest(members, lambda name: audit.percent("resolution", name))
     if audit.around_truth:
         return _largest(members, lambda name: audit.percent("delivered", name))
