@@ -60,6 +60,8 @@ def audit(steps=400):
         points=points,
         observed=observed,
         field=lambda model, t: model(t)[:, 1:],
+        axes=("t",),
+        fields=("B", "C"),
     )
     return ta.audit(
         frozen,

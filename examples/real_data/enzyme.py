@@ -49,7 +49,15 @@ def audit(steps=400):
     }
     resolution = ta.resolve(simulate, parameters, noise, replicas=50, progress=False)
     return ta.audit(
-        ta.from_torch(net, residual, parameters, points=points, observed=observed),
+        ta.from_torch(
+            net,
+            residual,
+            parameters,
+            points=points,
+            observed=observed,
+            axes=("t",),
+            fields=("s",),
+        ),
         resolution=resolution,
         data=data,
         history=history,

@@ -52,7 +52,15 @@ def audit(steps=500):
         lambda kappa: temperature(sites, kappa), parameters, data=data, points=sites, progress=False
     )
     return ta.audit(
-        ta.from_torch(net, residual, parameters, points=points, observed=observed),
+        ta.from_torch(
+            net,
+            residual,
+            parameters,
+            points=points,
+            observed=observed,
+            axes=("x", "t"),
+            fields=("u",),
+        ),
         resolution=resolution,
         history=history,
         tolerance=ta.Tolerance(material=5.0, resolution=5.0, preference=5.0),

@@ -56,6 +56,8 @@ def audit(steps=500):
         points=points,
         observed=observed,
         field=lambda model, t: model(t)[:, :1],
+        axes=("t",),
+        fields=("v",),
     )
     return ta.audit(
         frozen,

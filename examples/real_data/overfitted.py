@@ -40,7 +40,15 @@ def audit(weight=1e-4, steps=600):
     parameters = {"rate": ta.Parameter(delivered=delivered["rate"], bounds=(0.02, 3.0))}
     resolution = ta.resolve(simulate, parameters, noise, progress=False)
     return ta.audit(
-        ta.from_torch(net, residual, parameters, points=points, observed=observed),
+        ta.from_torch(
+            net,
+            residual,
+            parameters,
+            points=points,
+            observed=observed,
+            axes=("t",),
+            fields=("c",),
+        ),
         resolution=resolution,
         data=data,
         history=history,

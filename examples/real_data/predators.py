@@ -47,7 +47,15 @@ def audit(steps=600):
     }
     resolution = ta.resolve(simulate, parameters, noise, replicas=50, progress=False)
     return ta.audit(
-        ta.from_torch(net, residual, parameters, points=points, observed=observed),
+        ta.from_torch(
+            net,
+            residual,
+            parameters,
+            points=points,
+            observed=observed,
+            axes=("t",),
+            fields=("prey", "predators"),
+        ),
         resolution=resolution,
         data=data,
         history=history,

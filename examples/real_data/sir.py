@@ -70,7 +70,15 @@ def audit(run="balanced"):
     }
     resolution = ta.resolve(simulate, parameters, noise, replicas=50, progress=False)
     return ta.audit(
-        ta.from_torch(net, residual, parameters, points=points, observed=observed),
+        ta.from_torch(
+            net,
+            residual,
+            parameters,
+            points=points,
+            observed=observed,
+            axes=("t",),
+            fields=("S", "I"),
+        ),
         resolution=resolution,
         data=data,
         history=history,

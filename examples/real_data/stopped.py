@@ -53,6 +53,8 @@ def audit(known="history", steps=1500):
         parameters,
         points=points,
         observed=observed,
+        axes=("t",),
+        fields=("u",),
         loss=loss if known == "loss" else None,
     )
     return ta.audit(

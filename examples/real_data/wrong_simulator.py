@@ -32,7 +32,15 @@ def audit(steps=300):
         lambda kappa: temperature(sites, kappa), parameters, noise, points=sites, progress=False
     )
     return ta.audit(
-        ta.from_torch(net, residual, parameters, points=points, observed=observed),
+        ta.from_torch(
+            net,
+            residual,
+            parameters,
+            points=points,
+            observed=observed,
+            axes=("x", "t"),
+            fields=("u",),
+        ),
         resolution=resolution,
         data=data,
         history=history,
