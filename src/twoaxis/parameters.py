@@ -380,8 +380,9 @@ class Parameters(Mapping[str, Parameter]):
             own = [values[member] for member in members]
             if group is None:
                 words.append(f"{name} = {own[0]:g}")
-            else:
-                words.append(f"{name}({group.argument}) = {min(own):.4g} to {max(own):.4g}")
+                continue
+            ends = dict.fromkeys(f"{end:.4g}" for end in (min(own), max(own)))
+            words.append(f"{name}({group.argument}) = {' to '.join(ends)}")
         return ", ".join(words)
 
     def direction_words(self, direction: ArrayLike) -> str:

@@ -42,7 +42,7 @@ def test_a_distorted_field_is_told_how_much_less_residual_would_do(made):
     # The residual -0.3 u is smaller in late boxes: the strongest is an early one.
     assert "x0 0.79 to" in action.text or "x0 1.57 to" in action.text
     assert "x1 0.00 to" in action.text
-    assert 100 / 16 < found_numbers["share of the score in the leading region"] < 100
+    assert 100 / 16 < found_numbers["share of the displacement from the leading region"] < 100
 
 
 def test_a_smaller_residual_norm_is_enough_indeed(made):

@@ -185,7 +185,7 @@ def test_no_strength(made):
     assert found.reason.startswith("H = 0: the residual does not see k")
     assert np.isnan(found.summary()["preference_percent"].item())
     assert found.scan.minimum is None
-    assert "not determined" in str(found)
+    assert "not seen by the residual" in str(found)
     within = ta.audit(blind(made, 1.01), tolerance=made.TOLERANCE)
     assert within.route is Route.WITHIN_TOLERANCE
 

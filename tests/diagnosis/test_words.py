@@ -153,3 +153,41 @@ def test_around_a_point_without_a_delivered_value_nothing_is_said_of_delivery():
     )
     assert found.route is ta.Route.UNDETERMINED
     assert "no delivered value" in found.reason
+
+
+def test_a_value_outside_the_interval_is_not_called_consistent_without_a_word():
+    t = np.linspace(0, 3, 40)
+    data = np.exp(-t) + 0.02 * np.random.default_rng(0).standard_normal(40)
+    bounds = (0.2, 5.0)
+    resolution = ta.resolve(
+        lambda k: np.exp(-k * t),
+        {"k": ta.Parameter(delivered=1.0, bounds=bounds)},
+        0.02,
+        data=data,
+        replicas=5,
+        progress=False,
+    )
+    upper = resolution.data["data_set_upper"].item()
+    for delivered, outside in ((upper * 1.002, True), (upper * 0.998, False)):
+        found = ta.audit(
+            lambda k, own=delivered: (k - own) * np.exp(-t) + 1e-3 * np.cos(9 * t),
+            {"k": ta.Parameter(delivered=delivered, bounds=bounds)},
+            ta.views.Pointwise(),
+            points=t,
+            resolution=resolution,
+            tolerance=ta.Tolerance(1, 5, 5),
+        )
+        assert found.route is ta.Route.CONSISTENT_WITH_DATA
+        assert ("outside that interval" in found.answer) is outside
+
+
+def test_an_open_verdict_says_what_is_in_its_way():
+    x = np.linspace(0, 1, 30)
+    found = ta.audit(
+        lambda k: np.cos(x) + 0 * k,
+        {"k": ta.Parameter(delivered=1.0, bounds=(0.2, 5.0))},
+        ta.views.Pointwise(),
+        points=x,
+        tolerance=ta.Tolerance(1, 5, 5),
+    )
+    assert "does not see k" in found.answer

@@ -137,7 +137,7 @@ def test_a_page_and_a_notebook_view_of_a_function(resolution, tmp_path):
 def test_the_page_shows_the_function_and_not_its_node_values_one_by_one(audit):
     page = audit._repr_html_(), report.page(audit)
     for html in page:
-        assert html.count("Frozen profile along") == 0
+        assert html.count("along k[") == 0
         assert 'scope="row">k[' not in html
     pictures = Reader(page[1]).all("svg")
     told = [svg["aria-label"] for svg in pictures if describe(audit, "k") in svg["aria-label"]]
@@ -151,3 +151,14 @@ def test_the_page_of_an_audit_has_one_table_for_the_function(audit, tmp_path):
     assert "<caption>Parameter <strong>k(x)</strong></caption>" in page
     assert "The function k</h2>" in page
     assert page.count("<svg") < 12  # of the function, of the data and of the field; none of a node
+
+
+def test_results_show_a_function_once_and_not_its_nodes(resolution, audit):
+    for result, pictures in ((resolution, 1), (audit.scan, 1), (audit.score, 2)):
+        assert report.notebook_html(result).count("<svg") == pictures
+    assert "k(x) = 1.1 to 2.2" in audit.parameters.value_words(audit.parameters.delivered)
+    flat = ta.UnknownFunction(nodes=NODES, bounds=(0.1, 20.0), delivered=1.0)
+    known = ta.resolve(
+        lambda k: k(X), {"k": flat}, noise=0.1, replicas=2, vectorized=True, progress=False
+    )
+    assert known.parameters.value_words(known.center.values) == "k(x) = 1"

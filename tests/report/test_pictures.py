@@ -281,3 +281,41 @@ def test_a_dollar_is_a_dollar(audit_of):
             for text in ax.figure.findobj(plt.Text):
                 if "$" in text.get_text():
                     assert not text.get_parse_math()
+
+
+def two_parameters(**options):
+    x = np.linspace(0, 1, 30)
+    return ta.frozen_scan(
+        lambda a, k: (k - 1.3) * (1 + x) + (a - 1.1) * x**2 + 0.01 * np.cos(9 * x),
+        {
+            "a": ta.Parameter(delivered=1.0, bounds=(0.2, 5.0), **options),
+            "k": ta.Parameter(delivered=1.0, bounds=(0.2, 5.0)),
+        },
+        ta.views.Pointwise(),
+        points=x,
+        candidates=20,
+    )
+
+
+def test_with_others_at_the_center_the_curve_is_called_a_slice():
+    ax = plots.plot_profile(two_parameters(), parameter="k")
+    assert "slice of the frozen loss" in [line.get_label() for line in ax.lines]
+    assert "others at the center" in ax.get_xlabel()
+
+
+def test_over_nuisance_parameters_it_is_a_profile_that_holds_the_minimum():
+    scan = two_parameters(nuisance=True)
+    ax = plots.plot_profile(scan, parameter="k")
+    assert "frozen profile" in [line.get_label() for line in ax.lines]
+    assert "center" not in ax.get_xlabel()
+    (dot,) = [line for line in ax.lines if line.get_marker() == "o"]
+    assert dot.get_xdata()[0] == scan.minimum["k"]
+
+
+def test_a_part_of_a_slice_is_not_cut_off_between_the_candidates():
+    scan = two_parameters()
+    ax = plots.plot_profile(scan, parameter="k", limits=(0.9, 1.7))
+    (curve,) = [line for line in ax.lines if line.get_label() == "slice of the frozen loss"]
+    y = curve.get_ydata()
+    assert np.sum(y == y.min()) == 1  # no flat bottom
+    assert y.min() < scan.slices["k"][1].min()

@@ -24,7 +24,8 @@ import xarray as xr
 from twoaxis.diagnosis.decision_map import Route
 from twoaxis.diagnosis.functions import deciding_node
 from twoaxis.diagnosis.overview import statistic_word
-from twoaxis.geometry.regions import cell_regions
+from twoaxis.geometry.regions import cell_regions, equation_regions
+from twoaxis.geometry.score import least_step
 from twoaxis.io import Layout, Variable
 from twoaxis.resolution import needed_observations
 from twoaxis.text import number, percent, sentence, visible
@@ -40,25 +41,40 @@ BOXES = 4
 
 @dataclass(frozen=True)
 class Region:
-    """A box of the domain, its extent in words, and its share of the signed score B."""
+    """A box of the domain, its extent in words, and its share of a displacement."""
 
     words: str
     share: float
 
 
 def strongest_pull(audit: Audit, name: str) -> Region | None:
-    """Return the box with the largest share of B; None where B is zero or points were left out."""
+    """Return the box that moves a parameter most, in the direction of its displacement.
+
+    The displacement of all parameters of interest together is ``-S^+ b``, and b is a sum over the
+    points, so that each box moves every parameter by a part of it. Shares are of the sum of the
+    sizes of these parts. None where nothing moves, or where points were left out.
+    """
     group = audit.field
     if group.attrs["points_kept"] < group.attrs["points_total"]:
         return None
-    pull = group["contribution"].sel(parameter=name).values
-    total = pull.sum()
+    axes, points = list(map(visible, group["axis"].values)), group["points"].values
+    equations = list(map(visible, group["equation"].values))
+    boxes = (
+        cell_regions(BOXES, points, axes)
+        if len(equations) == 1
+        else equation_regions(BOXES, points, axes, (equations, group["equation_of"].values))
+    )
+    kept = ~audit.parameters.nuisance
+    strength, own = (audit.score.data[n].values[np.ix_(kept, kept)] for n in ("strength", "H"))
+    sizes = np.sqrt(np.maximum(np.diag(own), 0.0))
+    pulls = boxes.sums(group["contribution"].sel(parameter=audit.names).values)
+    parts = np.array([least_step(strength, pull, sizes)[0] for pull in pulls])
+    moved = parts[:, audit.names.index(name)]
+    total = float(np.abs(moved).sum())
     if not total:
         return None
-    boxes = cell_regions(BOXES, group["points"].values, list(map(visible, group["axis"].values)))
-    shares = boxes.sums(pull[:, None])[:, 0] / total
-    best = int(np.argmax(shares))
-    return Region(boxes.names[best], float(shares[best]))
+    best = int(np.argmax(moved * np.sign(moved.sum())))
+    return Region(boxes.names[best], float(abs(moved[best]) / total))
 
 
 class Number(NamedTuple):
@@ -205,27 +221,32 @@ def _observe(audit: Audit, name: str) -> Action:
 
 def _strengthen(audit: Audit, name: str) -> Action:
     moved = audit.score.displacement[name]
-    alignment = float(audit.score.data["alignment"].sel(parameter=name))
     tolerated = _limit(audit, "preference")
     factor = abs(moved) / _coordinate_limit(audit, name, tolerated, moved)
+    shape, aligned = "residual of the same shape", []
+    if len(audit.names) == 1:  # of several parameters, alignments do not give the displacement
+        alignment = float(audit.score.data["alignment"].sel(parameter=name))
+        shape = f"residual with the same alignment, {number(alignment, '+.2f')},"
+        aligned = [Number("alignment of residual and sensitivity", alignment)]
     numbers = [
         Number("local displacement D", moved),
         Number("field displacement", audit.percent("preference", name), "%"),
         Number("tolerance", tolerated, "%"),
-        Number("alignment of residual and sensitivity", alignment),
+        *aligned,
         Number("factor by which the residual norm must fall", factor),
     ]
     way = "up" if moved > 0 else "down"
     text = (
         f"The frozen residual pulls {name} {way} by {percent(audit.percent('preference', name))}. "
-        f"With alignment {number(alignment, '+.2f')} and strength as they are, the residual norm "
-        f"would have to be {number(factor, '.3g')} times smaller to reach the tolerance; "
-        "residuals that are not aligned with the sensitivity do not matter for the parameter."
+        f"A {shape} would have to be {number(factor, '.3g')} times smaller to reach the tolerance. "
+        "Residuals that are not aligned with the sensitivity do not matter for the parameter."
     )
     region = strongest_pull(audit, name)
     if region is not None:
         text += f" {_where(region)}"
-        numbers.append(Number("share of the score in the leading region", 100 * region.share, "%"))
+        numbers.append(
+            Number("share of the displacement from the leading region", 100 * region.share, "%")
+        )
     call = "twoaxis.evidence_map(frozen)"
     title = f"Strengthen the residual evidence about {name}"
     return Action("evidence", title, text, call, tuple(numbers))
@@ -243,7 +264,8 @@ def _coordinate_limit(audit: Audit, name: str, tolerated: float, moved: float) -
 
 def _where(region: Region) -> str:
     return (
-        f"The largest share of the score, {region.share:.0%}, comes from the region {region.words}."
+        f"The region {region.words} contributes most to the displacement, {region.share:.0%} of "
+        "all contributions."
     )
 
 
@@ -359,10 +381,10 @@ def _contradicted(audit: Audit, name: str) -> Action:
         f"than {number(estimate)} does; the data allow {number(low)} to {number(high)}. Report "
         f"that, not the delivered value. "
     )
-    shift = audit.percent("gap", name)
-    if math.isnan(shift):
+    p = _p_of(audit, "preferred")
+    if math.isnan(audit.percent("gap", name)) or math.isnan(p):
         text += "What the field prefers is not determined, so that the cause stays open."
-    elif _p_of(audit, "preferred") < 1 - audit.level:
+    elif p < 1 - audit.level:
         text += (
             "The value that its own field prefers is contradicted, too: the field is the cause. "
             "Give its residual more evidence (views, weights, points), or train it with the "

@@ -123,14 +123,32 @@ def _around_candidate(audit: Audit, name: str) -> str:
     if route is Route.WITHIN_TOLERANCE:
         return _tolerated(audit, name)
     interval = _interval(audit, name)
+    obstacle = audit.audited.obstacle(name)
+    because = f" ({obstacle})" if obstacle else ""
     words = {
-        Route.CONSISTENT_WITH_DATA: "consistent with the data and with its own field",
+        Route.CONSISTENT_WITH_DATA: _consistent(audit, name),
         Route.SELF_CONSISTENT: "the value that its own field prefers; not compared with data",
         Route.IMPROVE_OBSERVATIONS: "consistent with its field, but the data hardly determine it",
         Route.INSPECT_ENDPOINT_DELIVERY: _elsewhere(audit, name),
-        Route.UNDETERMINED: "the verdict is not determined",
+        Route.UNDETERMINED: "the verdict is not determined"
+        + (f" ({obstacle})" if obstacle else ""),
     }[route]
     return f"{value}{interval}: {words}"
+
+
+def _consistent(audit: Audit, name: str) -> str:
+    """Say that the data do not contradict a value, also where it lies outside of the interval.
+
+    The level of the tests of an audit is higher than that of the interval.
+    """
+    ends, delivered = _ends(audit, name), audit.parameters[name].delivered
+    assert delivered is not None
+    if ends is None or ends[0] <= delivered <= ends[1]:
+        return "consistent with the data and with its own field"
+    return (
+        f"outside that interval, but not contradicted at the {100 * audit.level:g}% level of the "
+        "tests; consistent with its own field"
+    )
 
 
 def _also(audit: Audit) -> str:

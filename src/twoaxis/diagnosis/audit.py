@@ -207,13 +207,12 @@ def audit(
     relation = _relation(frozen, view, metric)
     if relation == OTHER_VIEW:
         training = read(bound_view(frozen, None))
-    # A minimum on a bound is where the scan was cut off: no gap can be measured from it.
-    minimum = None if training.bound_obstacle else training.scan.minimum
-    delivers = minimum is not None and known.delivered is not None
+    preferred = training.preferred
+    delivers = preferred is not None and known.delivered is not None
     subject = Subject(
         known,
         center,
-        minimum,
+        preferred,
         frozen.fitted if fitted is None else fitted,
         frozen.axis_names,
         frozen.observed,
@@ -229,7 +228,7 @@ def audit(
         "/scan": audited.scan,
         "/training_view/score": training.score if training is not audited else None,
         "/training_view/scan": training.scan if training is not audited else None,
-        "/delivery": delivery(known, minimum, view=training.score.view) if delivers else None,
+        "/delivery": delivery(known, preferred, view=training.score.view) if delivers else None,
         "/resolution": found,
         "/spectrum": spectrum_from(
             local, metric, frozen, center, modes=modes, smooth=True, keep_points=False

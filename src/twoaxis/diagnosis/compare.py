@@ -226,7 +226,7 @@ def compare(audits: Iterable[Audit] | Mapping[str, Audit]) -> Comparison:
             "run": [audit.run for audit in found],
             "total": np.stack([coordinates(audit.parameters.delivered) for audit in found]),
             # Delivery is assessed under the training view.
-            "preference": np.stack([coordinates(audit.training.scan.minimum) for audit in found]),
+            "preference": np.stack([coordinates(audit.training.minimum) for audit in found]),
             "displacement": np.stack([a.score.data["displacement"].values for a in found]),
             "matched": matched("estimate"),
             "matched_lower": matched("lower"),

@@ -161,8 +161,9 @@ class Subject:
     parameters : Parameters
         The audited ones.
     center : Center
-    preferred : mapping of str to float, optional
-        The values that the field prefers under its training view.
+    preferred : mapping of str to float or None, optional
+        The values that the field prefers under its training view; None where it does not see a
+        parameter.
     fitted : array, optional
         What the field predicts for the observations.
     axes : sequence of str
@@ -178,7 +179,7 @@ class Subject:
 
     parameters: Parameters
     center: Center
-    preferred: Mapping[str, float] | None = None
+    preferred: Mapping[str, float | None] | None = None
     fitted: Any = None
     axes: Sequence[str] = ()
     observed: FloatArray | None = None
@@ -362,8 +363,9 @@ def _from_live(live: LiveModel, observed: Observed, level: float, subject: Subje
     candidates = {"matched": known.named(ends["estimate"])}
     if parameters.delivered is not None:
         candidates = {"delivered": dict(parameters.delivered), **candidates}
-    if subject.preferred is not None:
-        candidates["preferred"] = _inside(known, interest, subject.preferred)
+    preferred = {n: v for n, v in (subject.preferred or {}).items() if v is not None}
+    if set(interest) <= set(preferred):
+        candidates["preferred"] = _inside(known, interest, preferred)
     if center.kind == "truth":
         candidates["truth"] = center.values
     asked = {

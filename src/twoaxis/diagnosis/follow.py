@@ -177,6 +177,7 @@ def _read(
     # A minimum on a bound is where the scan was cut off, not what the field prefers.
     known = scan.minimum is not None and not scan.cut_off
     preferred = parameters.coordinates(scan.minimum or {}) if known else np.full(len(home), np.nan)
+    preferred[[name in found.unseen for name in parameters]] = np.nan
     return {
         "value": np.array(
             [np.nan if p.delivered is None else p.delivered for p in parameters.values()]

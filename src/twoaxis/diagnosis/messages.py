@@ -198,7 +198,8 @@ def _small_gap(audit: Audit) -> list[Message]:
         return []
     if audit.delivery is None or audit.tolerance is None:
         return []
-    largest = max(abs(audit.delivery.gap_percent[name]) for name in audit.names)
+    gaps = [abs(audit.delivery.gap_percent[name]) for name in audit.names]
+    largest = max((gap for gap in gaps if not math.isnan(gap)), default=math.inf)
     if largest > NO_GAP * audit.tolerance.preference:
         return []
     text = (

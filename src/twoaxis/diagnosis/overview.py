@@ -65,6 +65,8 @@ def coordinate_rows(audit: Audit, name: str) -> list[Row]:
     gap = audit.percent("gap", name)
     if not math.isnan(gap):
         rows.append(Row("delivery gap", percent(gap, "+"), note=_identity(audit, name)))
+    elif delivered is not None and name in audit.training.score.unseen:
+        rows.append(Row("delivery gap", "–", reading="not seen by the residual"))
     return rows + _matched_rows(audit, name)
 
 
@@ -90,7 +92,7 @@ def function_rows(audit: Audit, name: str) -> list[Row]:
         rows.append(largest("delivered error", "delivered", "material", words))
     rows.append(largest(audit.matched_noun, "resolution", "resolution", ("tight", "loose")))
     rows.append(largest("field displacement", "preference", "preference", ("small", "large")))
-    if not math.isnan(max(audit.percent("gap", member) for member in members)):
+    if not all(math.isnan(audit.percent("gap", member)) for member in members):
         node = largest_node(audit, group, "gap")
         size = percent(audit.percent("gap", node), "+")
         rows.append(Row("largest delivery gap", size, note=f"at {place_of(group, node)}"))
@@ -151,11 +153,12 @@ def _displacement(audit: Audit, name: str) -> list[Row]:
     row = _compared(audit, name, "field displacement", "preference", "preference", words)
     status = audit.scan.status.partition(":")[0]
     notes = [] if status == "interior" else [visible(status)]
-    if audit.scan.minimum is not None:
+    unseen = name in audit.score.unseen
+    if audit.scan.minimum is not None and not unseen:
         notes.insert(0, f"to {number(audit.scan.minimum[name], '.5g')}")
     row = row._replace(note="; ".join(notes))
     if math.isnan(audit.percent("preference", name)):
-        row = row._replace(reading="not determined")
+        row = row._replace(reading="not seen by the residual" if unseen else "not determined")
     local = audit.percent("local", name)
     if math.isnan(local):
         return [row]

@@ -644,7 +644,7 @@ class Audit(Result[xr.DataTree]):
         found |= {f"/questions/{n}": v for n, v in answers.items() if n != "reason"}
         found |= derived_of_data(self)
         if self.delivery is not None:
-            again = delivery_of(self.parameters, self.training.scan.minimum or {})
+            again = delivery_of(self.parameters, self.training.preferred or {})
             for name, variable in again.data.data_vars.items():
                 found[f"/delivery/{name}"] = variable.values
         return found

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-# A parameter belongs to an unseen direction when its share of it is above rounding.
-SHARE = 1e-6
 # Two basins are equally deep when the objective differs by less than this share of itself.
 BASIN_RTOL = 0.01
 # ... or by less than this share of the highest value of the profile, which is rounding.
@@ -108,16 +106,9 @@ class Reading:
     score: Score
     scan: FrozenScan
 
-    @property
-    def unseen(self) -> set[str]:
-        """Parameters that take part in a direction which the residual does not see."""
-        data = self.score.data
-        shares = np.abs(data["eigenvector"].values[data["null"].values]).max(axis=0, initial=0.0)
-        return {n for n, share in zip(self.score.names, shares, strict=True) if share > SHARE}
-
     def obstacle(self, name: str) -> str:
         """Say why the displacement of a parameter is not determined; empty when it is."""
-        if name in self.unseen:
+        if name in self.score.unseen:
             if self.score.data["null"].values.all():
                 return f"H = 0: the residual does not see {name}"
             return f"H is singular: the residual does not see a direction that contains {name}"
@@ -150,10 +141,26 @@ class Reading:
             low, high = parameter.coordinate_bounds
             at = float(parameter.to_coordinate(minimum[name]))
             room = 1e-9 * (high - low)
-            if name not in self.unseen and not low + room < at < high - room:
+            if name not in self.score.unseen and not low + room < at < high - room:
                 side = "lower" if at <= low + room else "upper"
                 return f"the minimum of the frozen profile lies on the {side} bound of {name}"
         return ""
+
+    @property
+    def minimum(self) -> dict[str, float] | None:
+        """The scan minimum, NaN for unseen parameters; None where the profile is flat."""
+        found = self.scan.minimum
+        if found is None:
+            return None
+        return {n: np.nan if n in self.score.unseen else v for n, v in found.items()}
+
+    @property
+    def preferred(self) -> dict[str, float | None] | None:
+        """The scan minimum, None for unseen parameters; no mapping where a bound cut it off."""
+        found = None if self.bound_obstacle else self.minimum
+        if found is None:
+            return None
+        return {name: None if np.isnan(value) else value for name, value in found.items()}
 
     def preference(self, name: str) -> float | None:
         """Field displacement of a parameter in percent; None where it is not determined."""
@@ -162,7 +169,7 @@ class Reading:
 
     def local(self, name: str) -> float | None:
         """Size of the local displacement D in percent; None where it is not determined."""
-        return None if name in self.unseen else self.score.delta_percent[name]
+        return None if name in self.score.unseen else self.score.delta_percent[name]
 
     @property
     def displacement(self) -> FloatArray:
@@ -413,7 +420,9 @@ def _resolution_along(audit: Audit, found: Directions) -> list[float]:
 def _training_shift(audit: Audit) -> FloatArray:
     """Displacement by which delivery is assessed, in coordinates."""
     if audit.reads_gap and audit.delivery is not None:
-        return -np.array(list(audit.delivery.gap.values()))
+        delivered = audit.delivered_displacement
+        assert delivered is not None  # there is a delivery
+        return audit.training.displacement - delivered
     return audit.training.displacement
 
 

@@ -3,7 +3,8 @@ r"""Did training deliver what the field prefers? One displacement, split into tw
 .. math:: q_{train} - q^\star = (q_{profile} - q^\star) + (q_{train} - q_{profile}),
 
 total = preference + gap, all in coordinates. Without a truth only the gap is defined. A nuisance
-parameter that training did not deliver has a preferred value and no gap.
+parameter that training did not deliver has a preferred value and no gap. A parameter that the
+residual does not see has no preferred value, and so neither preference nor gap.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from twoaxis.arrays import is_real
 from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Parameter, Parameters
@@ -23,19 +25,21 @@ from twoaxis.result import PARAMETER_LAYOUT, Result, interest_first, interest_on
 LAYOUT: Layout = {
     **PARAMETER_LAYOUT,
     "preferred": Variable(
-        ("parameter",), "float", "value that the frozen field prefers", finite=True
+        ("parameter",), "float", "value that the frozen field prefers; NaN: not seen"
     ),
     "gap": Variable(
-        ("parameter",), "float", "coordinate delivered minus preferred; NaN: not delivered"
+        ("parameter",), "float", "coordinate delivered minus preferred; NaN: not seen or delivered"
     ),
     "gap_percent": Variable(
         ("parameter",),
         "float",
-        "gap relative to the preferred value, signed; NaN: not delivered",
+        "gap relative to the preferred value, signed; NaN: not seen or delivered",
         "%",
     ),
     "preference": Variable(
-        ("parameter",), "float", "coordinate preferred minus true; NaN: truth not known"
+        ("parameter",),
+        "float",
+        "coordinate preferred minus true; NaN: not seen, or truth not known",
     ),
     "total": Variable(
         ("parameter",), "float", "coordinate delivered minus true; NaN: truth not known"
@@ -64,7 +68,9 @@ class Delivery(Result[xr.Dataset]):
             for field in ("delivered", "truth")
         )
         percent = [
-            np.nan if p.delivered is None else p.percent(p.delivered, preferred[name])
+            np.nan
+            if p.delivered is None or np.isnan(preferred[name])
+            else p.percent(p.delivered, preferred[name])
             for name, p in parameters.items()
         ]
         if parameters.truth is None:
@@ -88,7 +94,7 @@ class Delivery(Result[xr.Dataset]):
 
     @property
     def preferred(self) -> dict[str, float]:
-        """Physical values that the frozen field prefers."""
+        """Physical values that the frozen field prefers; NaN where it does not see a parameter."""
         return self.parameters.named(self.data["preferred"].values)
 
     @property
@@ -137,7 +143,7 @@ def _coordinate(parameter: Parameter, value: float | None) -> float:
 
 def delivery(
     parameters: Mapping[str, Parameter],
-    preferred: Mapping[str, float] | None,
+    preferred: Mapping[str, float | None] | None,
     *,
     view: str = "",
 ) -> Delivery:
@@ -147,8 +153,9 @@ def delivery(
     ----------
     parameters : mapping of str to Parameter
         With `delivered`, and with `truth` where it is known.
-    preferred : mapping of str to float
-        Physical values at the minimum of the frozen scan, under the training view.
+    preferred : mapping of str to float or None
+        Physical values at the minimum of the frozen scan, under the training view; None for a
+        parameter that the residual does not see (`Score.unseen`).
     view : str
         The training view in words, such as ``scan.view``.
 
@@ -179,7 +186,9 @@ def delivery(
         )
     for name, parameter in known.items():
         value = preferred[name]
-        real = isinstance(value, (int, float, np.integer, np.floating)) and np.isfinite(value)
+        if value is None:
+            continue
+        real = is_real(value) and np.isfinite(value)
         if not real or (parameter.coordinate == "log" and value <= 0):
             raise InputError(
                 f"a finite {'positive ' if parameter.coordinate == 'log' else ''}number as the "
@@ -188,5 +197,6 @@ def delivery(
                 "pass scan.minimum",
             )
     known.require("delivered")
-    values = {**known.variables(), "preferred": [float(preferred[name]) for name in known]}
+    found = {n: np.nan if value is None else float(value) for n, value in preferred.items()}
+    values = {**known.variables(), "preferred": [found[name] for name in known]}
     return Delivery.from_values(values, {"view": view})

@@ -77,6 +77,8 @@ IndexArray = NDArray[np.intp]
 
 # Eigenvalues of H below this share of the largest are rounding: the direction is null.
 NULL_SHARE = 1e-12
+# A parameter belongs to an unseen direction when its share of it is above rounding.
+UNSEEN_SHARE = 1e-6
 # Eigenvalues of H below this share of the largest are weak: along such a direction the residual
 # changes thirty times less than along the best one.
 WEAK_SHARE = 1e-3
@@ -169,7 +171,7 @@ def terms_of(
     squares[kept] = np.maximum(np.diag(S), 0.0)
     # What is left of a strength that nuisance parameters absorb is rounding.
     squares = np.where(squares > NULL_SHARE * own, squares, 0.0)
-    step, nullity = _displacement(S, b[kept], np.sqrt(own[kept]))
+    step, nullity = least_step(S, b[kept], np.sqrt(own[kept]))
     displacement = np.zeros(len(B))
     displacement[kept] = step
     displacement[hidden] = -inverse @ (B[hidden] + across.T @ step)
@@ -236,8 +238,10 @@ def _seen_basis(H: FloatArray) -> FloatArray:
     return np.asarray((vectors[:, seen] / np.sqrt(values[seen])).T / scale)
 
 
-def _displacement(S: FloatArray, b: FloatArray, strength: FloatArray) -> tuple[FloatArray, int]:
-    """Return ``-S^+ b`` and the dimension of the null space of S.
+def least_step(S: FloatArray, b: FloatArray, strength: FloatArray) -> tuple[FloatArray, int]:
+    """Return ``-S^+ b`` and the dimension of the null space of S; the step is linear in b.
+
+    `strength` is ``sqrt(H_ii)`` of the parameters, with nuisance parameters not yet projected out.
 
     The null space is determined with every parameter in units of its own strength, sqrt(H_ii), so
     that neither the units in which parameters are written nor nuisance parameters that absorb
@@ -568,6 +572,13 @@ class Score(CenteredResult):
             text = f"the curvature term is {ratio:.2f} of H: rely on the frozen scan"
             reasons.append(Message("score.curvature", text, "warning", {"ratio": ratio}))
         return reasons
+
+    @property
+    def unseen(self) -> set[str]:
+        """Parameters that take part in a direction which the residual does not see."""
+        data = self.data
+        shares = np.abs(data["eigenvector"].values[data["null"].values]).max(axis=0, initial=0.0)
+        return {n for n, share in zip(self.names, shares, strict=True) if share > UNSEEN_SHARE}
 
     @property
     def trusted(self) -> bool:

@@ -14,6 +14,7 @@ from inspect import signature
 from typing import Any
 
 from twoaxis.diagnosis import Audit
+from twoaxis.diagnosis.functions import functions_of_interest
 from twoaxis.diagnosis.overview import (
     GLOSSARY,
     direction_rows,
@@ -24,10 +25,12 @@ from twoaxis.diagnosis.overview import (
 )
 from twoaxis.diagnosis.result import MISSING
 from twoaxis.report import PLOTS, drawing_function
+from twoaxis.report.figures.function import plot_function, plot_function_displacement
 from twoaxis.report.inputs import as_audit
 from twoaxis.report.sections import MANY, Missing, leading_sections, one_by_one, sections
 from twoaxis.report.theme import PALETTE, WIDE, inline_svg, route_color
 from twoaxis.text import number, percent, quantity, sentence, visible
+from twoaxis.unknown_function import FunctionGroup
 from twoaxis.version import __version__
 
 
@@ -49,6 +52,12 @@ def render(audit: Audit) -> str:
     return page
 
 
+# Results that show an unknown function as a curve, and how.
+FUNCTION_PLOTS = {
+    "resolution": plot_function,
+    "score": plot_function_displacement,
+    "frozen-scan": plot_function_displacement,
+}
 # Pictures that consist of two axes side by side.
 TWO_AXES = ("suggested-sites",)
 
@@ -72,7 +81,10 @@ def render_table(result: Any) -> str:
 
 
 def result_pictures(result: Any, most: int | None = None) -> list[str]:
-    """Return the pictures of a result other than an audit: of each parameter, at most `most`."""
+    """Return the pictures of a result other than an audit, at most `most`.
+
+    Of each unknown function where the result has a picture of it, and of each other parameter.
+    """
     if result.schema not in PLOTS:
         return []
     draw = drawing_function(result)
@@ -89,10 +101,26 @@ def result_pictures(result: Any, most: int | None = None) -> list[str]:
     size = (count * WIDE[0], WIDE[1]) if size_of is None else size_of(result)
     words = visible(repr(result).splitlines()[0])
     pictures = []
-    for name in names[:most]:
+    functions = _functions(result)
+    for function in list(functions)[:most]:
+        chosen: dict[str, Any] = {"function": function}
+        if result.schema == "resolution":
+            chosen["layout"] = result.layout_names[0]
+        drawn = FUNCTION_PLOTS[result.schema]
+        pictures.append(inline_svg(drawn, result, alt=words, size=WIDE, **chosen))
+    nodes = {node for group in functions.values() for node in group.members}
+    names = [name for name in names if name not in nodes]
+    for name in names[: None if most is None else max(most - len(pictures), 0)]:
         options: dict[str, Any] = {} if name is None else {"parameter": name}
         pictures.append(inline_svg(draw, result, alt=words, size=size, columns=count, **options))
     return pictures
+
+
+def _functions(result: Any) -> dict[str, FunctionGroup]:
+    """Return the unknown functions of interest that a result has a picture of."""
+    if result.schema not in FUNCTION_PLOTS or getattr(result, "flat", False):
+        return {}
+    return functions_of_interest(result.parameters)
 
 
 @cache

@@ -152,7 +152,9 @@ def _likelihood(audit: Audit, name: str) -> Picture:
         "Values below the line of 2σ are those that the data allow. The lower curve is what the "
         "trained field alone prefers; its width says nothing about the data."
     )
-    return Picture(svg, f"Likelihood of {visible(name)}, and its frozen profile.", reading)
+    return Picture(
+        svg, f"Likelihood of {visible(name)}, and the {profile.curve_word(audit.scan)}.", reading
+    )
 
 
 def parameters_section(audit: Audit) -> Section:
@@ -233,7 +235,7 @@ def profile_section(audit: Audit) -> Section:
     )
     pictures = []
     for name in one_by_one(audit):
-        caption = f"Frozen profile along {visible(name)}"
+        caption = f"{profile.curve_word(audit.scan).capitalize()} along {visible(name)}"
         words = profile.describe(audit.scan, name)
         svg = inline_svg(profile.plot_profile, audit, alt=words, parameter=name)
         under = ", under the audited view." if audit.cross_view else "."

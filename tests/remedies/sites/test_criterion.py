@@ -1,5 +1,7 @@
 """The average log information against plain linear algebra."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -87,3 +89,65 @@ def test_a_best_candidate_is_found_among_those_that_add_next_to_nothing(size):
         gains = criterion.gains(information, np.arange(5))
         assert gain == pytest.approx(gains.max(), rel=1e-12, abs=0)
         assert gains[place] == gain
+
+
+def schur(information, hidden):
+    """The information about the others, nuisance parameters fitted."""
+    kept = ~hidden
+    across = information[kept][:, hidden]
+    inner = np.linalg.inv(information[hidden][:, hidden])
+    return information[kept][:, kept] - across @ inner @ across.T
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 3), st.integers(1, 2))
+def test_with_nuisance_parameters_a_gain_is_the_rise_of_the_schur_complement(seed, points, hidden):
+    slopes, information = case(seed, points, 40, 3)
+    nuisance = np.arange(3) < hidden
+    criterion = Criterion(packed(slopes), nuisance)
+
+    def log_of_interest(matrices):
+        return np.array([np.linalg.slogdet(schur(each, nuisance))[1] for each in matrices])
+
+    before = log_of_interest(information)
+    np.testing.assert_allclose(criterion.log_information(information), before, rtol=1e-8)
+    after = [log_of_interest(criterion.add(information, n)).mean() for n in range(40)]
+    gains = criterion.gains(information, np.arange(40))
+    np.testing.assert_allclose(gains, np.array(after) - before.mean(), rtol=1e-6, atol=1e-9)
+    assert (gains <= criterion.leverage(information) + 1e-12).all()
+    free = np.random.default_rng(seed).random(40) < 0.5
+    free[seed % 40] = True
+    place, gain = criterion.best(information, free)
+    assert free[place]
+    assert gain == pytest.approx(gains[free].max(), rel=1e-9)
+
+
+def test_sites_are_for_the_parameters_of_interest():
+    """A decay with an unknown amount: the best three sites for the rate, by trying all."""
+    t = np.linspace(0, 4, 15)
+    parameters = {
+        "rate": ta.Parameter(truth=1.0, bounds=(0.05, 20.0)),
+        "amount": ta.Parameter(truth=1.0, bounds=(0.01, 100.0), nuisance=True),
+    }
+    found = ta.suggest_sites(
+        lambda rate, amount: amount * np.exp(-rate * t), parameters, 0.05, 3, progress=False
+    )
+    slopes = np.column_stack([-t * np.exp(-t), np.exp(-t)]) / 0.05
+
+    def error(sites):
+        chosen = slopes[list(sites)]
+        return 100 * np.sqrt(2 / np.pi * np.linalg.inv(chosen.T @ chosen)[0, 0])
+
+    best = min(error(sites) for sites in itertools.combinations(range(15), 3))
+    assert error(found.sites) == pytest.approx(best, rel=1e-6)
+    assert found.summary().loc["rate", "predicted"] == pytest.approx(best, rel=1e-4)
+    assert list(found.summary().index) == ["rate", "amount"]
+    assert not any("amount" in number.label for number in found.actions()[0].numbers)
+    both = ta.suggest_sites(
+        lambda rate, amount: amount * np.exp(-rate * t),
+        {**parameters, "amount": ta.Parameter(truth=1.0, bounds=(0.01, 100.0))},
+        0.05,
+        3,
+        progress=False,
+    )
+    assert error(both.sites) > error(found.sites)

@@ -27,7 +27,7 @@ from twoaxis.parameters import Parameters
 from twoaxis.remedies.sites.rules import Free, Rules
 from twoaxis.remedies.sites.search import Criterion, exchange, greedy, total
 from twoaxis.resolution import Resolution, resolve
-from twoaxis.result import PARAMETER_LAYOUT, Result
+from twoaxis.result import PARAMETER_LAYOUT, Result, interest_first, interest_only
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -235,19 +235,21 @@ class SuggestedSites(Result[xr.Dataset]):
     def efficiency(self) -> xr.DataArray:
         """Return the share of the best possible information at each design point, (point,).
 
-        ``(det I_p(S) / det I_p(S_p))^(1/d)``, where S_p is the layout that the same search makes
-        for that point alone. The smallest is the worst case over the points.
+        ``(det I_p(S) / det I_p(S_p))^(1/d)`` of the d parameters of interest, where S_p is the
+        layout that the same search makes for that point alone. The smallest is the worst case over
+        the points.
         """
         made = self._kept(self._searched, "compare layouts")
         count = len(made.criterion.products)
         shares = np.ones(count)
         for p in range(count if count > 1 else 0):
-            one, start = Criterion(made.criterion.products[p : p + 1]), made.start[p : p + 1]
+            one, start = made.criterion.at(p), made.start[p : p + 1]
             free = Free(made.rules, made.present)
             best, _ = exchange(one, start, free, greedy(one, start, free, len(made.chosen)))
-            ours = np.linalg.slogdet(total(one, start, made.chosen))[1]
-            most = np.linalg.slogdet(total(one, start, best))[1]
-            shares[p] = np.exp((ours - most)[0] / len(self.parameters))
+            ours, most = (
+                one.log_information(total(one, start, each)) for each in (made.chosen, best)
+            )
+            shares[p] = np.exp((ours - most)[0] / len(self.parameters.of_interest))
         return xr.DataArray(shares, dims="point", name="efficiency")
 
     def verify(
@@ -298,7 +300,7 @@ class SuggestedSites(Result[xr.Dataset]):
         )
 
     def summary(self) -> pd.DataFrame:
-        """Return a row per parameter; errors are in %.
+        """Return a row per parameter, nuisance parameters last; errors are in %.
 
         ``before`` and ``predicted`` are means over the design points, ``worst`` is the largest of
         them, ``sd`` the mean standard deviation and ``at_random`` the prediction for as many sites
@@ -306,7 +308,7 @@ class SuggestedSites(Result[xr.Dataset]):
         """
         curve, random = self.data["predicted_error_percent"], self.data["random_error_percent"]
         last = {"observations": -1}
-        table = pd.DataFrame(
+        table = interest_first(
             {
                 "observations": int(self.data["observations"][-1]),
                 "before": curve.isel(observations=0).mean("point").values,
@@ -315,7 +317,7 @@ class SuggestedSites(Result[xr.Dataset]):
                 "sd": self.data["predicted_sd_percent"].isel(last).mean("point").values,
                 "at_random": random.isel(last).mean("point").values,
             },
-            index=pd.Index(self.parameters.names, name="parameter"),
+            self.parameters,
         )
         return table if self.data.sizes["point"] > 1 else table.drop(columns="worst")
 
@@ -341,7 +343,7 @@ class SuggestedSites(Result[xr.Dataset]):
 
     def actions(self) -> list[Action]:
         """Return where to observe, for the actions of an audit."""
-        table = self.summary()
+        table = interest_only(self.summary())
         count = int(table["observations"].iloc[0])
         sentences, numbers = [], []
         for name, row in table.iterrows():

@@ -13,13 +13,18 @@ point it is the Fisher information itself. :math:`\Lambda_p` is the information 
 bounds, the inverse variance of a uniform distribution between them; it keeps the logarithm finite
 before the first observation and is negligible once there are some.
 
+*Nuisance parameters* are fitted along with the others and of no interest. The information about the
+others is then the Schur complement of the nuisance block, and the criterion its log determinant,
+:math:`\log\det I - \log\det I_{nn}` (D_s-optimality): a site adds
+:math:`\log(1 + y^\top I^{-1} y) - \log(1 + y_n^\top I_{nn}^{-1} y_n)`.
+
 *Why the average logarithm.* Up to a constant it is the average log *efficiency*, the share of the
 information that a layout made for point p alone would have, so no point counts more because it is
-easier to see. :math:`\Phi` is also submodular: an observation adds less to a larger layout. The
-greedy choice then achieves at least :math:`1 - 1/e` of the best gain, or half under a rule of one
-site per cell, and a cheap bound finds each choice without evaluating most candidates. The worst
-efficiency over the points has neither property, and its optimum spends observations on the one
-value that is hardest to serve; `SuggestedSites.efficiency` reports it.
+easier to see. Without nuisance parameters :math:`\Phi` is also submodular: an observation adds
+less to a larger layout. The greedy choice then achieves at least :math:`1 - 1/e` of the best gain,
+or half under a rule of one site per cell, and a cheap bound finds each choice without evaluating
+most candidates. The worst efficiency over the points has neither property, and its optimum spends
+observations on the one value that is hardest to serve; `SuggestedSites.efficiency` reports it.
 
 *Greedy* takes the candidate that adds most, again and again. For one parameter at one point under
 a rule of one site per cell it is exact: the best site of each cell, and of those the best k.
@@ -92,9 +97,20 @@ class Criterion:
     ----------
     products : array, shape (P, m, n)
         Packed products of the whitened sensitivities of n candidates at P points.
+    nuisance : array of bool, shape (d,), optional
+        Which parameters are of no interest; by default none.
     """
 
     products: FloatArray
+    nuisance: BoolArray | None = None
+
+    def of(self, places: Places) -> Criterion:
+        """Return the same criterion over some of the candidates."""
+        return Criterion(self.products[:, :, places], self.nuisance)
+
+    def at(self, point: int) -> Criterion:
+        """Return the same criterion for one design point alone."""
+        return Criterion(self.products[point : point + 1], self.nuisance)
 
     @cached_property
     def _upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp], FloatArray]:
@@ -109,28 +125,40 @@ class Criterion:
 
     def forms(self, information: FloatArray, places: Places = slice(None)) -> FloatArray:
         """Return ``y_p^T I_p^-1 y_p`` of candidates, (P, n)."""
-        weights = self._weights(information)
-        return np.asarray(np.einsum("pm,pmn->pn", weights, self.products[:, :, places]))
+        return self._quadratic(_inverse(information), places)
+
+    def absorbed(self, information: FloatArray, places: Places = slice(None)) -> FloatArray:
+        """Return ``y_n^T I_nn^-1 y_n``: what is about the nuisance parameters alone, (P, n)."""
+        return self._quadratic(self._nuisance_inverse(information), places)
 
     def gains(self, information: FloatArray, places: Places) -> FloatArray:
-        """Return what each candidate adds: ``mean_p log(1 + y_p^T I_p^-1 y_p)``."""
-        return np.asarray(np.log1p(self.forms(information, places)).mean(axis=0))
+        """Return what each candidate adds to the average log information of interest."""
+        gain = np.log1p(self.forms(information, places))
+        if self.nuisance is not None:
+            gain -= np.log1p(self.absorbed(information, places))
+        return np.asarray(gain.mean(axis=0))
 
     def leverage(self, information: FloatArray) -> FloatArray:
-        """Return ``mean_p y_p^T I_p^-1 y_p`` of every candidate, never below its gain."""
+        """Return ``mean_p (y^T I^-1 y - y_n^T I_nn^-1 y_n)`` of every candidate.
+
+        It is never below the gain: ``log((1 + x) / (1 + z)) <= x - z`` for ``x >= z``.
+        """
         points, m, count = self.products.shape
-        weights = self._weights(information).reshape(-1)
+        inverse = _inverse(information)
+        if self.nuisance is not None:
+            inverse = inverse - self._nuisance_inverse(information)
+        weights = self._weights(inverse).reshape(-1)
         return np.asarray(weights @ self.products.reshape(points * m, count) / points)
 
     def best(self, information: FloatArray, free: BoolArray) -> tuple[int, float]:
         """Return the free candidate that adds most, and what it adds.
 
-        ``log(1 + x) <= x``: a candidate whose leverage lies below the gain of another cannot win.
+        A candidate whose leverage lies below the gain of another cannot win.
         """
         bound = np.where(free, self.leverage(information), -np.inf)
         top = int(np.argmax(bound))
         gain = float(self.gains(information, [top])[0])
-        if len(self.products) == 1:  # one point: leverage and gain have one order
+        if len(self.products) == 1 and self.nuisance is None:  # gains are in the same order
             return top, gain
         # Rounding may put the leverage of the top one a last digit below its own gain.
         hopeful = np.union1d(np.flatnonzero(bound >= gain), [top])
@@ -138,10 +166,35 @@ class Criterion:
         winner = int(np.argmax(gains))
         return int(hopeful[winner]), float(gains[winner])
 
-    def _weights(self, information: FloatArray) -> FloatArray:
-        """Coefficients of ``y^T I^-1 y`` on packed products, shape (P, m)."""
+    def log_information(self, information: FloatArray) -> FloatArray:
+        """Return the log determinant of the information of interest, (P,)."""
+        whole = np.linalg.slogdet(information)[1]
+        if self.nuisance is not None:
+            block = information[:, self.nuisance][:, :, self.nuisance]
+            whole = whole - np.linalg.slogdet(block)[1]
+        return np.asarray(whole)
+
+    def _nuisance_inverse(self, information: FloatArray) -> FloatArray:
+        """``I_nn^-1`` in the place of its block, zero elsewhere, (P, d, d)."""
+        inverse = np.zeros_like(information)
+        assert self.nuisance is not None
+        own = np.ix_(np.arange(len(information)), *[np.flatnonzero(self.nuisance)] * 2)
+        inverse[own] = _inverse(information[own])
+        return inverse
+
+    def _quadratic(self, inverse: FloatArray, places: Places) -> FloatArray:
+        """Return ``y_p^T A_p y_p`` of candidates for symmetric matrices (P, d, d), (P, n)."""
+        weights, products = self._weights(inverse), self.products[:, :, places]
+        return np.asarray(np.einsum("pm,pmn->pn", weights, products))
+
+    def _weights(self, inverse: FloatArray) -> FloatArray:
+        """Coefficients of ``y^T A y`` on packed products, shape (P, m)."""
         first, second, times = self._upper
-        return np.asarray(np.linalg.inv(information)[:, first, second] * times)
+        return np.asarray(inverse[:, first, second] * times)
+
+
+def _inverse(matrices: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.inv(matrices), dtype=float)
 
 
 def greedy(
@@ -182,7 +235,7 @@ def exchange(
     swaps = 0
     while True:
         short = shortlist(criterion, start, chosen)
-        part = Criterion(criterion.products[:, :, short])
+        part = criterion.of(short)
         places = np.searchsorted(short, chosen).tolist()
         places, new = _rounds(part, start, free, short, places, advance)
         chosen = short[places].tolist()
@@ -204,7 +257,10 @@ def shortlist(criterion: Criterion, start: FloatArray, chosen: list[int]) -> Ind
     room = np.maximum(1 - held, np.finfo(float).eps)
     limit = np.log1p(forms / room.min(axis=1, keepdims=True)).mean(axis=0)
     # What a chosen site adds to the others: log(1 + h / (1 - h)) = -log(1 - h), exactly.
-    least = (-np.log(room)).mean(axis=0).min()
+    added = -np.log(room)
+    if criterion.nuisance is not None:
+        added += np.log1p(-criterion.absorbed(information, chosen))
+    least = added.mean(axis=0).min()
     return np.union1d(np.flatnonzero(limit >= least * (1 - SEARCH_ROUNDING)), chosen).astype(
         np.intp
     )
@@ -246,6 +302,6 @@ def total(criterion: Criterion, start: FloatArray, chosen: list[int]) -> FloatAr
 
 def by_worth(criterion: Criterion, start: FloatArray, chosen: list[int]) -> list[int]:
     """Order chosen candidates so that every beginning of the list is a good layout."""
-    part = Criterion(criterion.products[:, :, chosen])
+    part = criterion.of(chosen)
     alone = Free(Rules(np.arange(len(chosen))), np.empty(0, dtype=np.intp))
     return [chosen[i] for i in greedy(part, start, alone, len(chosen))]

@@ -88,7 +88,8 @@ def suggest_sites(
         the grid of its solver, and parameters, noise and coordinates are its own, so that
         ``suggest_sites("burgers", 20)`` is enough.
     parameters : mapping of str to Parameter or UnknownFunction
-        The unknowns by name; `forward` is called with these names.
+        The unknowns by name; `forward` is called with these names. Nuisance parameters are fitted
+        too, and sites are chosen for what they tell about the others.
     noise : float or array
         A standard deviation, or one for each entry that `forward` returns.
     count : int
@@ -175,7 +176,8 @@ def _search(
     """Choose the sites of a checked request."""
     count = request.count
     slopes, present_slopes = whitened_slopes(request, progress)
-    criterion = Criterion(packed(slopes))
+    nuisance = request.parameters.nuisance
+    criterion = Criterion(packed(slopes), nuisance if nuisance.any() else None)
     if not criterion.products.any():
         raise InputError(
             "candidates whose predictions depend on the parameters",
@@ -221,7 +223,7 @@ def _values(
     random = known[:, None] + np.arange(count + 1)[:, None, None] * mean[:, None]
     worth = np.full(len(request.positions), np.nan)
     last = start + information[:, -1] - known
-    worth[request.rules.candidates] = 100 * criterion.leverage(last) / len(parameters)
+    worth[request.rules.candidates] = 100 * criterion.leverage(last) / len(parameters.of_interest)
     return {
         **parameters.variables(),
         "axis": request.names,

@@ -11,6 +11,7 @@ from twoaxis.report.theme import axis_or_new, color, label, named, open_frame, p
 from twoaxis.text import number, percent, visible
 
 SIZE = (4.8, 2.3)
+UNSEEN = "the residual does not see the parameter"
 
 
 class Step(NamedTuple):
@@ -24,7 +25,11 @@ class Step(NamedTuple):
 
 
 def steps_of(found: Delivery, name: str) -> list[Step]:
-    """Return the bars of one parameter, the first on top."""
+    """Return the bars of one parameter, the first on top; without those that are not known."""
+    return [step for step in _every_step(found, name) if not math.isnan(step.end - step.start)]
+
+
+def _every_step(found: Delivery, name: str) -> list[Step]:
     parameter = found.parameters[name]
     gap, gap_percent = found.gap[name], found.gap_percent[name]
     preferred, delivered = found.preferred[name], parameter.delivered
@@ -57,7 +62,8 @@ def describe(found: Delivery, name: str) -> str:
         f"{step.word} {number(step.end - step.start, '+.4f')} ({percent(step.percent, '+')})"
         for step in steps_of(found, name)
     ]
-    return f"Delivery of {visible(name)} in its coordinate: {'; '.join(parts)}."
+    words = "; ".join(parts) or UNSEEN
+    return f"Delivery of {visible(name)} in its coordinate: {words}."
 
 
 def plot_delivery(result: Any, *, parameter: str | None = None, ax: Any = None) -> Any:
@@ -103,7 +109,9 @@ def plot_delivery(result: Any, *, parameter: str | None = None, ax: Any = None) 
             ax.plot([step.end] * 2, [row, row + 1], color=color("muted"), lw=0.9, zorder=1)
     ax.set_yticks(range(len(steps)), [_words(step) for step in steps])
     plain(*ax.get_yticklabels())
-    ax.set_ylim(len(steps) - 0.5, -0.5)
+    ax.set_ylim(max(len(steps), 1) - 0.5, -0.5)
+    if not steps:
+        ax.text(0.5, 0.5, UNSEEN, transform=ax.transAxes, ha="center", color=color("muted"))
     start = "delivered value" if found.total is None else "truth"
     ax.axvline(0, color=color("center"), lw=1.6, zorder=4)
     ends = [0.0, *(step.end for step in steps)]

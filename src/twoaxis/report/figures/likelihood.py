@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from twoaxis.diagnosis import Audit
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
-from twoaxis.report.figures.profile import logarithmic, plot_profile
+from twoaxis.report.figures.profile import curve_word, logarithmic, plot_profile
 from twoaxis.report.inputs import as_audit, choose
 from twoaxis.report.theme import (
     SMALL_SIZE,
@@ -42,8 +42,8 @@ def plot_likelihood(audit: Any, *, parameter: str | None = None, ax: Any = None)
 
     The upper panel is the deviance of the data, minimized over the other parameters, with its
     levels at one and two standard errors (1 and 4). The lower one is the frozen profile over the
-    same values: the residual loss of the trained field, which is held. It is not a likelihood,
-    and its width says nothing about the data.
+    same values, or with several parameters a slice (`plot_profile`): the residual loss of the
+    trained field, which is held. It is not a likelihood, and its width says nothing about the data.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def plot_likelihood(audit: Any, *, parameter: str | None = None, ax: Any = None)
     upper.tick_params(labelbottom=False)
     legend_above(upper, columns=2, margin=90.0)
     plot_profile(audit, parameter=name, limits=limits, legend=False, ax=lower)
-    words = "Frozen profile: the field is held, this is no likelihood"
+    words = f"{curve_word(audit.scan).capitalize()}: the field is held, this is no likelihood"
     plain(lower.set_title(words, fontsize=SMALL_SIZE, color=color("muted"), loc="left"))
     return np.array([upper, lower])
 
@@ -184,5 +184,5 @@ def describe(audit: Audit, name: str) -> str:
                 f"{number(there, '.3g')}"
             )
     minimum = audit.scan.minimum
-    frozen = "is flat" if minimum is None else f"has its minimum at {number(minimum[name])}"
-    return f"{words}. The frozen profile beneath it {frozen}."
+    lowest = "none" if minimum is None else number(minimum[name])
+    return f"{words}. Beneath it the {curve_word(audit.scan)}; minimum of the loss: {lowest}."

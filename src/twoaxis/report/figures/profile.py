@@ -34,9 +34,11 @@ def plot_profile(
 ) -> Any:
     """Draw the frozen profile along one parameter, with its quadratic model and its minimum.
 
-    The field is held; only the parameter moves, and other parameters stay at the center. The
-    quadratic model is that of the residual linearized at the center. A minimum on a bound is
-    labelled as such.
+    The field is held. Nuisance parameters are at their minimum for every value. Of several
+    parameters of interest the others stay at the center, so that the curve is a slice of the loss
+    and not its profile; it is named so, and the joint minimum need not lie on it. The quadratic
+    model is that of the residual linearized at the center. A minimum on a bound is labelled as
+    such.
 
     Parameters
     ----------
@@ -63,7 +65,7 @@ def plot_profile(
     ax = axis_or_new(ax)
     own = found.parameters[name]
     x, profile = _between(found, name, "profile", limits)
-    ax.plot(x, profile, color=color("ink"), lw=2, label="frozen profile", zorder=4)
+    ax.plot(x, profile, color=color("ink"), lw=2, label=curve_word(found), zorder=4)
     model = profile
     if "quadratic_model" in scan:
         _, model = _between(found, name, "quadratic_model", limits)
@@ -72,9 +74,9 @@ def plot_profile(
         logarithmic(ax, x)
     _choose_height(ax, profile, model)
     _mark_values(ax, found, name)
-    if len(found.names) == 1:  # minima of all parameters together do not lie on the curve
-        _mark_minima(ax, found)
-    others = ", others at the center" if len(found.names) > 1 else ""
+    if not _sliced(found):  # minima of several parameters together do not lie on the curve
+        _mark_minima(ax, found, name)
+    others = ", others at the center" if _sliced(found) else ""
     words = f"{named(own, name, unit=True)}{others}"
     label(ax, words, "residual loss of the frozen field", of=own)
     open_frame(ax)
@@ -83,6 +85,16 @@ def plot_profile(
     if legend:
         legend_above(ax)
     return ax
+
+
+def _sliced(found: FrozenScan) -> bool:
+    """Whether other parameters of interest are held at the center."""
+    return len(found.parameters.of_interest) > 1
+
+
+def curve_word(found: FrozenScan) -> str:
+    """Return what the curve along one parameter is."""
+    return "slice of the frozen loss" if _sliced(found) else "frozen profile"
 
 
 def _between(
@@ -101,12 +113,14 @@ def _between(
     # Computed values and minima are among those drawn.
     extra = np.concatenate([own, minima])
     where = np.union1d(np.linspace(low, high, FINE), extra[(extra >= low) & (extra <= high)])
-    if variable == "profile" and len(found.names) == 1:  # with others, minima are off the curve
+    if variable == "profile" and not _sliced(found):  # minima are off a slice
         own = np.concatenate([own, minima])
         height = np.concatenate([height, found.data["local_profile"].values])
     q, first = np.unique(own, return_index=True)
     drawn = CubicSpline(q, height[first])(where)
-    floor = np.nanmin(height) if variable == "profile" else -np.inf
+    # A loss is not negative; that of a profile is not below its minima, which are among `height`.
+    lowest = 0.0 if _sliced(found) else np.nanmin(height)
+    floor = lowest if variable == "profile" else -np.inf
     return parameter.to_value(where), np.maximum(drawn, floor)
 
 
@@ -159,16 +173,17 @@ def _mark_values(ax: Any, found: FrozenScan, name: str) -> None:
         mark(ax, "delivered", delivered, f"delivered {number(delivered)}")
     if found.minimum is not None:
         minimum = found.minimum[name]
-        word = "minimum" if len(found.names) == 1 else "joint minimum"
+        word = "joint minimum" if _sliced(found) else "minimum"
         ends = {f"on the {side} bound of {name}": f", {side} bound" for side in ("lower", "upper")}
         mark(ax, "preferred", minimum, f"{word} {number(minimum)}{ends.get(found.status, '')}")
     else:
         ax.plot([], [], " ", label="flat: no minimum")
 
 
-def _mark_minima(ax: Any, found: FrozenScan) -> None:
+def _mark_minima(ax: Any, found: FrozenScan, name: str) -> None:
     """Put a dot on each minimum, full on the lowest."""
-    where, height = found.data["local_minimum"].values[:, 0], found.data["local_profile"].values
+    where = found.data["local_minimum"].sel(parameter=name).values
+    height = found.data["local_profile"].values
     low = ax.get_ylim()[0] * (1.05 if ax.get_yscale() == "log" else 1.0)
     for k, (x, y) in enumerate(zip(where, height, strict=True)):
         ax.plot(
@@ -190,10 +205,12 @@ def describe(found: FrozenScan, name: str) -> str:
     low, high = parameter.bounds
     where = "it is flat and has no minimum"
     if found.minimum is not None:
-        where = f"its minimum lies at {number(found.minimum[name])} ({visible(found.status)})"
+        its = "the joint minimum" if _sliced(found) else "its minimum"
+        where = f"{its} lies at {number(found.minimum[name])} ({visible(found.status)})"
     delivered = parameter.delivered
     end = "" if delivered is None else f", the delivered value is {number(delivered)}"
     return (
-        f"Frozen profile along {visible(name)} from {number(low)} to {number(high)}: {where}; "
+        f"{curve_word(found).capitalize()} along {visible(name)} from {number(low)} to "
+        f"{number(high)}: {where}; "
         f"the {center_word(found.center.kind)} is {number(found.center.values[name])}{end}."
     )
