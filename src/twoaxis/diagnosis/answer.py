@@ -130,8 +130,7 @@ def _around_candidate(audit: Audit, name: str) -> str:
         Route.SELF_CONSISTENT: "the value that its own field prefers; not compared with data",
         Route.IMPROVE_OBSERVATIONS: "consistent with its field, but the data hardly determine it",
         Route.INSPECT_ENDPOINT_DELIVERY: _elsewhere(audit, name),
-        Route.UNDETERMINED: "the verdict is not determined"
-        + (f" ({obstacle})" if obstacle else ""),
+        Route.UNDETERMINED: f"the verdict is not determined{because}",
     }[route]
     return f"{value}{interval}: {words}"
 
