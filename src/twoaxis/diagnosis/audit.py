@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from twoaxis.arrays import is_real
+from twoaxis.arrays import is_integer, is_real
 from twoaxis.diagnosis.data_check import Subject, match, resolution_for
 from twoaxis.diagnosis.decision_map import Tolerance
 from twoaxis.diagnosis.follow import Snapshots, history_group
@@ -379,7 +379,7 @@ def mode_count(spectrum: bool | int | None, metric: Any) -> int:
         return MODES if few or metric.size <= CHEAP_POINTS else 0
     if isinstance(spectrum, (bool, np.bool_)):
         return MODES if spectrum else 0
-    if not isinstance(spectrum, (int, np.integer)) or spectrum < 1:
+    if not is_integer(spectrum) or spectrum < 1:
         raise InputError(
             "spectrum as True, False or a number of modes", f"spectrum={spectrum!r}", "pass 128"
         )

@@ -27,8 +27,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
+from twoaxis.arrays import is_real
 from twoaxis.errors import InputError
 
 
@@ -171,7 +170,7 @@ class Tolerance:
 
 
 def _is_positive(value: Any) -> bool:
-    real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    real = is_real(value)
     return real and math.isfinite(value) and value > 0
 
 

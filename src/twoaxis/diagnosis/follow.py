@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError, refuse_masked
 from twoaxis.frozen import FrozenResidual, bound_view
 from twoaxis.geometry import frozen_scan, score
@@ -153,7 +154,7 @@ def _checked(item: Any) -> tuple[int, FrozenResidual]:
         step, frozen = item
     except (TypeError, ValueError):
         step, frozen = None, item
-    if not isinstance(step, (int, np.integer)) or not isinstance(frozen, FrozenResidual):
+    if not is_integer(step) or not isinstance(frozen, FrozenResidual):
         raise InputError(
             "snapshots as pairs of a step and a twoaxis.FrozenResidual",
             repr(item),

@@ -29,6 +29,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from twoaxis.arrays import is_real
 from twoaxis.errors import AccuracyWarning, InputError
 from twoaxis.frozen import (
     FrozenResidual,
@@ -196,7 +197,7 @@ def _representable(found: Linearization, frozen: FrozenResidual) -> Linearizatio
 
 
 def _check_step(step: Any) -> None:
-    real = isinstance(step, (int, float, np.integer, np.floating)) and not isinstance(step, bool)
+    real = is_real(step)
     if not (real and 0 < step < 1):
         raise InputError("a step between 0 and 1", f"step={step!r}", "pass step=1e-3")
 

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.frozen import (
     FrozenResidual,
@@ -392,9 +393,9 @@ def scan_from(
         Of the residual at the center, where it is known already. The scan then holds the
         quadratic model of the profile, too.
     """
-    if not isinstance(candidates, (int, np.integer)) or candidates < 3:
+    if not is_integer(candidates) or candidates < 3:
         raise InputError("at least 3 candidates", f"candidates={candidates!r}", "pass 81")
-    if not isinstance(starts, (int, np.integer)) or starts < 0:
+    if not is_integer(starts) or starts < 0:
         raise InputError(
             "starts as an integer of at least 0", f"starts={starts!r}", "pass starts=5"
         )

@@ -50,6 +50,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_view
 from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
@@ -797,7 +798,7 @@ def _fresh(
     frozen: FrozenResidual, view: View | BoundView | None, times: int, seed: int
 ) -> tuple[FrozenResidual, Any]:
     """Return the same field and view on `times` as many uniform points in the same box."""
-    if not isinstance(times, (int, np.integer)) or times < 1:
+    if not is_integer(times) or times < 1:
         raise InputError("fresh as an integer of at least 1", repr(times), "pass fresh=4")
     if isinstance(frozen.points, tuple):
         raise InputError(

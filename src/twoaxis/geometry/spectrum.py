@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from twoaxis.arrays import is_integer
+from twoaxis.arrays import is_integer, is_real
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_view
 from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
@@ -270,7 +270,7 @@ class Spectrum(CenteredResult):
 
         None when the computed modes do not reach it.
         """
-        real = isinstance(share, (int, float, np.integer, np.floating))
+        real = is_real(share)
         if not (real and 0 < share <= 1):
             raise InputError("a share above 0 and up to 1", repr(share), "pass share=0.9")
         reached = np.flatnonzero(self.cumulative_strength >= share * (1 - 1e-12))

@@ -17,6 +17,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.arrays import is_real
 from twoaxis.diagnosis.actions import Action, Number
 from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable, labelled
@@ -269,7 +270,7 @@ class ConfidenceSet(Result[xr.DataTree]):
         """Return whether a value between the outermost candidates lies in the set."""
         tested = self.calibration.candidates
         low, high = float(tested[0]), float(tested[-1])
-        real = isinstance(value, (int, float, np.integer, np.floating))
+        real = is_real(value)
         if not (real and low <= value <= high):
             raise InputError(
                 f"a value within the tested range, {low:g} to {high:g}",
@@ -657,7 +658,7 @@ def _either(got: str) -> InputError:
 
 def checked_estimate(parameter: Parameter, estimate: Any) -> float:
     """Return an estimate as a float that the parameter's coordinate can hold."""
-    real = isinstance(estimate, (int, float, np.integer, np.floating))
+    real = is_real(estimate)
     real = real and not isinstance(estimate, bool) and bool(np.isfinite(estimate))
     if not real or (parameter.coordinate == "log" and estimate <= 0):
         kind = "a positive, finite number" if parameter.coordinate == "log" else "a finite number"
