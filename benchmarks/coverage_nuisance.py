@@ -197,8 +197,11 @@ def main() -> None:
     """Print the coverage of both cases."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--datasets", type=int, default=400)
+    parser.add_argument("--quick", action="store_true", help="three datasets, for a check")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    if options.quick:
+        options.datasets = 3
     clean = RATE * saturation(CONSTANT)
     head = "set          truth held     share  95% interval    bias    width  open    time"
     lines = [
