@@ -186,3 +186,16 @@ def test_it_is_never_saved(tmp_path):
     assert travelled.live is None
     assert travelled.data.identical(found.data)
     assert ta.load(found.save(tmp_path / "found.nc")).live is None
+
+
+def test_a_column_of_data_is_a_vector():
+    t = np.linspace(0, 1, 12)
+    k = {"k": ta.Parameter(delivered=1.0, bounds=(0.2, 5.0))}
+    data = np.exp(-t) + 0.02 * np.random.default_rng(0).standard_normal(12)
+    fits = [
+        ta.resolve(lambda k: np.exp(-k * t), k, 0.02, data=each, replicas=2, progress=False)
+        .data["data_estimate"]
+        .item()
+        for each in (data, data[:, None])
+    ]
+    assert fits[0] == fits[1]

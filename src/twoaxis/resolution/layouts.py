@@ -310,6 +310,8 @@ def checked_data(
     else:
         array = real_array("data", data)
         one = next(iter(layouts.values()))
+        if array.shape in ((*shape, 1), (*one.shape, 1)):  # a column, as networks return them
+            array = array[..., 0]
         if array.shape == shape:
             named = {name: array.ravel()[sites] for name, sites in layouts.items()}
         elif len(layouts) == 1 and array.shape == one.shape:
