@@ -46,10 +46,10 @@ def loss(model, **values):
     of_data = ((model(observed)[:, 0] - readings) ** 2).mean() + (model(cold)[:, 0] ** 2).mean()
     first, second = equations(model, points, hats @ k)
     bends = k.log().diff(n=2)
-    return of_data / noise**2 + 1e3 * (first**2 + second**2).mean() + 0.1 * (bends**2).mean()
+    return of_data / noise**2 + 1e3 * (first**2 + second**2).mean() + 10 * (bends**2).mean()
 
 
-def audit(steps=600):
+def audit(steps=500):
     net = Field(low=[0.0], high=[1.0], size=[1.0, source / 2])
     delivered, history = train(net, loss, {f"k[{node:g}]": 1.0 for node in nodes}, steps)
     k = ta.UnknownFunction(nodes=nodes, bounds=(0.1, 10.0), delivered=list(delivered.values()))

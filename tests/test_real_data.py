@@ -1,0 +1,54 @@
+"""The examples of real data: their routes are right by the rules of ``benchmarks/real_data.py``."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+PATH = Path(__file__).parents[1] / "benchmarks" / "real_data.py"
+QUICK = ("overfitted network", "Michaelis-Menten", "heat, noise unknown", "wrong simulator")
+LONG = (
+    "SIR, trained well",
+    "SIR, data hardly weighted",
+    "SIR, wrong unit of time",
+    "Lotka-Volterra",
+    "reaction chain, amount unknown",
+    "FitzHugh-Nagumo, one field hidden",
+    "conductivity k(x)",
+    "stopped early, history",
+    "stopped early, loss",
+    "hardly trained",
+)
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    torch = pytest.importorskip("torch")
+    kept = torch.get_default_dtype(), torch.get_num_threads(), list(sys.path)
+    spec = importlib.util.spec_from_file_location("real_data", PATH)
+    sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)  # the examples compute in double precision, on one thread
+    yield module
+    torch.set_default_dtype(kept[0])
+    torch.set_num_threads(kept[1])
+    sys.path[:] = kept[2]
+
+
+def test_every_case_is_tested(benchmark):
+    assert {case.name for case in benchmark.CASES} == {*QUICK, *LONG}
+
+
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(n, marks=pytest.mark.long) for n in LONG)])
+def test_the_route_is_right(benchmark, name):
+    (case,) = [case for case in benchmark.CASES if case.name == name]
+    found = benchmark.judged(case)
+    assert found.audit.route in case.right
+    assert found.right
+
+
+def test_green_over_a_value_that_the_data_refute_is_wrong(benchmark):
+    (case,) = [case for case in benchmark.CASES if case.name == "SIR, wrong unit of time"]
+    found = benchmark.judged(case)
+    assert [row.fine for row in found.rows] == [False, False]
+    assert all(row.holds for row in found.rows)
