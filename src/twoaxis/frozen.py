@@ -27,6 +27,7 @@ from twoaxis.errors import (
 )
 from twoaxis.parameters import Parameter, Parameters, Unknowns
 from twoaxis.training_loss import Objective, check_members
+from twoaxis.weighted_model import WeightedModel, check_weighted
 
 if TYPE_CHECKING:
     from twoaxis.result import Message
@@ -87,6 +88,9 @@ class FrozenResidual:
     objective : Objective, optional
         The whole training loss, from `twoaxis.objective`. With it an audit asks whether training
         has finished, and `twoaxis.polish` needs no other.
+    weights : WeightedModel, optional
+        The model as a least-squares system in its weights: residual, field and conditions at any
+        weights, with their Jacobians. The adapters of trained models supply it.
     about : mapping of str to str
         What the field is, for the head of a page, such as ``{"problem": "Burgers", "method":
         "RBA", "seed": "3"}``.
@@ -111,6 +115,7 @@ class FrozenResidual:
     data: Any = None
     observed: Any = None
     objective: Objective | None = None
+    weights: WeightedModel | None = None
     about: Mapping[str, str] = dataclasses.field(default_factory=dict)
     equations: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
@@ -168,6 +173,8 @@ class FrozenResidual:
         self._check_observations()
         if self.objective is not None:
             check_members(self.objective)
+        if self.weights is not None:
+            check_weighted(self.weights)
 
     def _check_observations(self) -> None:
         """Refuse data, fitted values and observed points of different lengths."""
@@ -354,7 +361,7 @@ class FrozenResidual:
         called at Chebyshev nodes inside the bounds, as often as interpolation between them
         needs to be accurate to 1e-8 (1e-5 in single precision), at most 5,000 times; the
         accuracy that was reached is stored and is the last note of the loaded residual.
-        `residual_at` and `objective` are not stored.
+        `residual_at`, `objective` and `weights` are not stored.
 
         Parameters
         ----------

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,9 @@ from twoaxis.adapters.foreign import (
     same_random_numbers,
     typical_values,
 )
+from twoaxis.adapters.jacobians import JaxFunction
 from twoaxis.adapters.model_loss import LossAt, ModelObjective
+from twoaxis.adapters.model_weights import ModelWeights
 from twoaxis.adapters.observed import alone_or_columns
 from twoaxis.adapters.training_view import training_view
 from twoaxis.adapters.unknowns import jax_jacobian
@@ -47,6 +50,7 @@ def from_jax(
     field: Callable[..., Any] | None = None,
     observed: Any = None,
     loss: Callable[..., Any] | None = None,
+    conditions: Callable[..., Any] | None = None,
     axes: Sequence[str] = (),
     fields: Sequence[str] = (),
     equations: Sequence[str] = (),
@@ -87,6 +91,10 @@ def from_jax(
         held at their last values. The model comes in double precision. It becomes the `objective`
         of the frozen residual: an audit asks whether training has finished, and `twoaxis.polish`
         finishes it. The weights are the floating-point arrays of the model.
+    conditions : callable, optional
+        ``conditions(model)``: misfits of boundary and initial conditions that the model does not
+        obey by construction, as an array, or a tuple or mapping of such for several. The model
+        comes in double precision. They belong to the `weights` of the frozen residual.
     axes, fields, equations : sequence of str, optional
         Names of the coordinates, the observed fields and the equations, for figures and messages,
         such as ``axes=("t",), fields=("S", "I")``.
@@ -141,6 +149,18 @@ def from_jax(
     if loss is not None:
         options = {"view": view, "points": where, "loss_weights": loss_weights, "field": field}
         trainable = _objective(jax, moving, loss, residual, known, options)
+    whole = {
+        "view": view,
+        "points": where,
+        "loss_weights": loss_weights,
+        "field": field,
+        "observed": observed,
+        "loss": loss,
+        "conditions": conditions,
+        "axes": axes,
+        "fields": fields,
+        "equations": equations,
+    }
     center = typical_values(known)
     with explained(
         "a residual that can be evaluated at the points",
@@ -161,6 +181,7 @@ def from_jax(
         fitted=_fitted(jax, frozen_model(), observed, used, field),
         observed=None if observed is None else as_points(observed),
         objective=trainable,
+        weights=_weights(jax, moving, residual, known, whole),
         axes=tuple(axes),
         fields=tuple(fields),
         equations=tuple(equations),
@@ -219,6 +240,11 @@ class _Weights:
             first += count
         return self._rebuild(self._jax.tree.unflatten(self._structure, leaves))
 
+    def exact(self, vector: FloatArray) -> Any:
+        """Return the model with the weights of a vector, in double precision."""
+        with self._jax.enable_x64(True):
+            return self.model(self._jax.numpy.asarray(vector, "float64"))
+
 
 def _as_tree(model: Any) -> tuple[Any, Callable[[Any], Any]]:
     """Return a tree that holds the weights of a model, and how the model is made of such a tree."""
@@ -267,14 +293,67 @@ def _objective(
                 np.array([float(by_values[name]) for name in values]),
             )
 
-    def network(vector: FloatArray) -> Any:
-        with jax.enable_x64(True):
-            return moving.model(jax.numpy.asarray(vector, "float64"))
-
     def freeze(vector: FloatArray, known: Parameters) -> FrozenResidual:
-        return from_jax(network(vector), residual, known, **options)
+        return from_jax(moving.exact(vector), residual, known, **options)
 
-    return ModelObjective(parameters, moving.start, loss_at, freeze, network)
+    return ModelObjective(parameters, moving.start, loss_at, freeze, moving.exact)
+
+
+def _weights(
+    jax: Any,
+    moving: _Weights,
+    residual: Callable[..., Any],
+    parameters: Parameters,
+    options: dict[str, Any],
+) -> ModelWeights | None:
+    """Return a model as a least-squares system in its weights; None for one without weights.
+
+    `options` are those of `from_jax`.
+    """
+    conditions, field = options["conditions"], options["field"]
+    if conditions is not None:
+        check_callable("conditions", conditions, (), ("model",))
+    if not moving.start.size:
+        if conditions is None:
+            return None
+        raise InputError(
+            "a model with weights, for its conditions: a module or a tree of arrays",
+            "a model without floating-point arrays",
+            "pass the module or the tree itself, not a function that has captured its weights",
+        )
+
+    @contextmanager
+    def exact() -> Iterator[None]:
+        with jax.enable_x64(True), same_random_numbers():
+            yield
+
+    def equations(vector: Any, numbers: Any, at: Any) -> Any:
+        given = parameters.arguments(dict(zip(parameters, numbers, strict=True)))
+        parts = equations_of(residual(moving.model(vector), at, **given))
+        return jax.numpy.stack([part.reshape(len(at)) for part in parts], axis=1)
+
+    def outputs(vector: Any, numbers: Any, at: Any) -> Any:
+        del numbers  # the field is that of the weights alone
+        model = moving.model(vector)
+        found = model(at) if field is None else field(model, at)
+        return found.reshape(len(at), -1)
+
+    def misfits(vector: Any, numbers: Any, at: Any) -> Any:
+        del numbers, at
+        parts = [part.reshape(-1) for part in equations_of(conditions(moving.model(vector)))]
+        return jax.numpy.concatenate([part / part.size**0.5 for part in parts])[:, None]
+
+    return ModelWeights(
+        parameters,
+        moving.start,
+        options["points"],
+        [JaxFunction(jax, equations, exact)],
+        JaxFunction(jax, outputs, exact),
+        lambda vector, known: from_jax(moving.exact(vector), residual, known, **options),
+        moving.exact,
+        observed=None if options["observed"] is None else as_points(options["observed"]),
+        misfits=(None if conditions is None else JaxFunction(jax, misfits, exact, pointwise=False)),
+    )
 
 
 def _weight_precision(jax: Any, model: Any) -> str | None:

@@ -25,6 +25,7 @@ from twoaxis.adapters.foreign import (
     same_random_numbers,
     typical_values,
 )
+from twoaxis.adapters.jacobians import TorchFunction
 from twoaxis.adapters.model_loss import (
     LossAt,
     ModelObjective,
@@ -32,6 +33,7 @@ from twoaxis.adapters.model_loss import (
     put_into,
     torch_gradient,
 )
+from twoaxis.adapters.model_weights import ModelWeights
 from twoaxis.adapters.observed import alone_or_columns
 from twoaxis.adapters.training_view import training_view
 from twoaxis.arrays import FloatArray
@@ -54,6 +56,7 @@ def from_torch(
     field: Callable[..., Any] | None = None,
     observed: Any = None,
     loss: Callable[..., Any] | None = None,
+    conditions: Callable[..., Any] | None = None,
     axes: Sequence[str] = (),
     fields: Sequence[str] = (),
     equations: Sequence[str] = (),
@@ -93,6 +96,10 @@ def from_torch(
         ``loss(model, **parameters)``: the whole training loss, as for `twoaxis.objective`. It
         becomes the `objective` of the frozen residual, and an audit asks whether training has
         finished.
+    conditions : callable, optional
+        ``conditions(model)``: misfits of boundary and initial conditions that the model does not
+        obey by construction, as a tensor, or a tuple or mapping of such for several. The model
+        comes in double precision. They belong to the `weights` of the frozen residual.
     axes, fields, equations : sequence of str, optional
         Names of the coordinates, the observed fields and the equations, for figures and messages,
         such as ``axes=("t",), fields=("S", "I")``.
@@ -152,6 +159,18 @@ def from_torch(
             known,
             {"view": view, "points": as_points(points), "loss_weights": loss_weights},
         )
+    options = {
+        "view": view,
+        "points": as_points(points),
+        "loss_weights": loss_weights,
+        "field": field,
+        "observed": observed,
+        "loss": loss,
+        "conditions": conditions,
+        "axes": axes,
+        "fields": fields,
+        "equations": equations,
+    }
     center = typical_values(known)
     with explained(
         "a residual that can be evaluated at the points",
@@ -175,6 +194,7 @@ def from_torch(
         fitted=_fitted(torch, frozen_model, tensors, observed, used, field),
         observed=None if observed is None else as_points(observed),
         objective=trainable,
+        weights=_weights(torch, model, residual, known, options),
         axes=tuple(axes),
         fields=tuple(fields),
         equations=tuple(equations),
@@ -244,6 +264,80 @@ def torch_objective(
         return from_torch(copied, residual, known, **options)
 
     return ModelObjective(parameters, flat_tensors(weights), loss_at, freeze, network)
+
+
+def _weights(
+    torch: Any,
+    model: Any,
+    residual: Callable[..., Any],
+    parameters: Parameters,
+    options: dict[str, Any],
+) -> ModelWeights | None:
+    """Return a module as a least-squares system in its weights; None for one without weights.
+
+    `options` are those of `from_torch`.
+    """
+    conditions, field = options["conditions"], options["field"]
+    if conditions is not None:
+        check_callable("conditions", conditions, (), ("model",))
+    try:
+        copied = copy.deepcopy(model).double().eval() if _trainable(torch, model) else None
+    except RuntimeError:  # tensors with a graph, kept in the module, have no copy
+        copied = None
+    if copied is None:
+        if conditions is None:
+            return None
+        raise InputError(
+            "a torch.nn.Module with weights to train, for its conditions",
+            f"{type(model).__name__} without any, or one that cannot be copied",
+            "pass the module itself, or leave conditions out",
+        )
+    names = [name for name, each in copied.named_parameters() if each.requires_grad]
+    tensors = [copied.get_parameter(name) for name in names]
+    device = tensors[0].device
+
+    @contextmanager
+    def opened(numbers: FloatArray) -> Iterator[list[Any]]:
+        leaves = [
+            torch.tensor(float(each), dtype=torch.float64, device=device, requires_grad=True)
+            for each in numbers
+        ]
+        with same_random_numbers(torch, [device]), torch.enable_grad():
+            yield leaves
+
+    def equations(module: Any, leaves: Sequence[Any], at: Any) -> Any:
+        given = parameters.arguments(dict(zip(parameters, leaves, strict=True)))
+        parts = equations_of(residual(module, at, **given))
+        return torch.stack([part.reshape(len(at)) for part in parts], dim=1)
+
+    def outputs(module: Any, leaves: Sequence[Any], at: Any) -> Any:
+        del leaves  # the field is that of the weights alone
+        found = module(at) if field is None else field(module, at)
+        return found.reshape(len(at), -1)
+
+    def misfits(module: Any, leaves: Sequence[Any], at: Any) -> Any:
+        del leaves, at
+        parts = [part.reshape(-1) for part in equations_of(conditions(module))]
+        return torch.cat([part / part.numel() ** 0.5 for part in parts])[:, None]
+
+    def network(vector: FloatArray) -> Any:
+        put_into(torch, tensors, vector)
+        return copy.deepcopy(copied)
+
+    def function(call: Callable[..., Any], pointwise: bool = True) -> TorchFunction:
+        return TorchFunction(torch, copied, names, call, opened, pointwise=pointwise)
+
+    return ModelWeights(
+        parameters,
+        flat_tensors(tensors),
+        options["points"],
+        [function(equations)],
+        function(outputs),
+        lambda vector, known: from_torch(network(vector), residual, known, **options),
+        network,
+        observed=None if options["observed"] is None else as_points(options["observed"]),
+        misfits=None if conditions is None else function(misfits, pointwise=False),
+    )
 
 
 def _trainable(torch: Any, model: Any) -> list[Any]:

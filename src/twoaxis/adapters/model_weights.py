@@ -1,0 +1,223 @@
+"""A foreign model as a least-squares system in its weights: what all adapters share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoaxis.adapters.foreign import as_points, explained, typical_values
+from twoaxis.adapters.jacobians import PointFunction
+from twoaxis.adapters.observed import alone_or_columns
+from twoaxis.adapters.unknowns import Unknown
+from twoaxis.arrays import FloatArray
+from twoaxis.errors import InputError
+from twoaxis.frozen import FrozenResidual
+from twoaxis.parameters import Parameters
+
+#: Conditions know their points themselves.
+NOWHERE = np.zeros((1, 1))
+#: Points that tell how Jacobians are computed.
+FEW = 8
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelWeights:
+    """A PyTorch, JAX, DeepXDE, PINA or jinns model, a `WeightedModel` in double precision.
+
+    Made by the adapters. Nothing is evaluated before it is used.
+
+    Attributes
+    ----------
+    parameters : Parameters
+        With the values that training delivered.
+    start : array
+        The weights that training moved, one after another.
+    points : array, or sequence of arrays
+        The residual points.
+    equations : sequence of PointFunction
+        One for all equations, or several that have points of their own.
+    outputs : PointFunction
+        The outputs of the network.
+    freeze : callable
+        ``freeze(weights, parameters)``: the frozen residual of this state.
+    network : callable
+        ``network(weights)``: the library's own network, or tree of weights, in this state.
+    unknowns : sequence of Unknown
+        Where numbers are stored other than as physical parameters.
+    columns : sequence of int, or array
+        The observed outputs, all by default; an array with one for each of the observations,
+        where these differ.
+    observed : array, optional
+        Where the observations lie.
+    misfits : PointFunction, optional
+        The misfits of the conditions, (K, 1).
+    """
+
+    parameters: Parameters
+    start: FloatArray
+    points: Any
+    equations: Sequence[PointFunction]
+    outputs: PointFunction
+    freeze: Callable[[FloatArray, Parameters], FrozenResidual]
+    network: Callable[[FloatArray], Any]
+    unknowns: Sequence[Unknown] = ()
+    columns: Sequence[int] | NDArray[np.intp] | None = None
+    observed: FloatArray | None = None
+    misfits: PointFunction | None = None
+
+    def __repr__(self) -> str:
+        return f"<least squares in {self.start.size:,} weights and {', '.join(self.parameters)}>"
+
+    @property
+    def how(self) -> str:
+        """How Jacobians of the residual are computed; tried at a few points where none was."""
+        if not all(each.tried for each in self.equations):
+            several = isinstance(self.points, (tuple, list))
+            few = [each[:FEW] for each in self.points] if several else self.points[:FEW]
+            numbers = self._delivered
+            with _evaluated("residual"):
+                self._each(few, lambda f, where: f.by_weights(self.start, numbers, where))
+        return "; ".join(dict.fromkeys(each.how for each in self.equations))
+
+    # ------------------------------------------------------------- residual
+
+    def residual(self, weights: FloatArray, points: Any, **physical: Any) -> FloatArray:
+        """Return the residual at any points, equations joined in order, shape (N,)."""
+        numbers, _ = self._numbers(physical)
+
+        def values(function: PointFunction, where: FloatArray) -> FloatArray:
+            return function.values(_vector(weights), numbers, where)
+
+        with _evaluated("residual"):
+            return np.concatenate([part.T.ravel() for part in self._each(points, values)])
+
+    def residual_jacobian(
+        self, weights: FloatArray, points: Any, **physical: Any
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return derivatives by the weights, (N, W), and by the physical parameters, (N, d)."""
+        numbers, slopes = self._numbers(physical)
+        vector = _vector(weights)
+        with _evaluated("residual"):
+            by_weights = self._each(points, lambda f, where: f.by_weights(vector, numbers, where))
+            by_numbers = self._each(points, lambda f, where: f.by_numbers(vector, numbers, where))
+        return _joined(by_weights), _joined(by_numbers) / slopes
+
+    def _each(
+        self, points: Any, call: Callable[[PointFunction, FloatArray], FloatArray]
+    ) -> list[FloatArray]:
+        """Call each function at its points; points of several equations have a set for each."""
+        if not isinstance(points, (tuple, list)):
+            where = as_points(points)
+            return [call(function, where) for function in self.equations]
+        found: list[FloatArray] = []
+        for function in self.equations:
+            first = sum(part.shape[1] for part in found)
+            found.append(call(function, as_points(points[first])))
+        return found
+
+    def _numbers(self, physical: Mapping[str, Any]) -> tuple[FloatArray, FloatArray]:
+        """Return the numbers that the model stores, and derivatives of the parameters by them."""
+        given = self.parameters.by_member(physical)
+        if set(given) != set(self.parameters):
+            raise InputError(
+                f"values of the parameters {', '.join(self.parameters)}",
+                ", ".join(given) or "none",
+                "give each of them by its name",
+            )
+        values = [float(given[name]) for name in self.parameters]
+        if not self.unknowns:
+            return np.array(values), np.ones(len(values))
+        pairs = list(zip(self.unknowns, values, strict=True))
+        stored = [unknown.stored(value) for unknown, value in pairs]
+        slopes = [u.physical(number)[1] for (u, _), number in zip(pairs, stored, strict=True)]
+        return np.array(stored), np.array(slopes)
+
+    # ------------------------------------------------------------- field and conditions
+
+    def field(self, weights: FloatArray, points: Any = None) -> FloatArray:
+        """Return the observed fields, (n,) or (n, m); at the observations by default."""
+        where = self._where(points)
+        with _evaluated("field"):
+            found = self.outputs.values(_vector(weights), self._delivered, where)
+        return alone_or_columns(self._seen(found), len(where))
+
+    def field_jacobian(self, weights: FloatArray, points: Any = None) -> FloatArray:
+        """Return derivatives of `field` by the weights, (n m, W), rows in its C order."""
+        where = self._where(points)
+        with _evaluated("field"):
+            found = self.outputs.by_weights(_vector(weights), self._delivered, where)
+        return self._seen(found).reshape(-1, self.start.size)
+
+    def _where(self, points: Any) -> FloatArray:
+        if points is None and self.observed is None:
+            raise InputError(
+                "points for the field, or observations of the model",
+                "neither",
+                "pass points, or observed=... to the adapter",
+            )
+        where = as_points(self.observed if points is None else points)
+        mixed = isinstance(self.columns, np.ndarray)
+        if mixed and not np.array_equal(where, as_points(self.observed)):
+            raise InputError(
+                "the points of the observations, where observed fields differ from point to point",
+                "other points",
+                "leave points out",
+            )
+        return where
+
+    def _seen(self, outputs: FloatArray) -> FloatArray:
+        """Return the observed ones of all outputs, which lie along the second axis."""
+        if self.columns is None:
+            return outputs
+        if isinstance(self.columns, np.ndarray):
+            return outputs[np.arange(len(outputs)), self.columns][:, None]
+        return outputs[:, list(self.columns)]
+
+    @property
+    def _delivered(self) -> FloatArray:
+        return self._numbers(typical_values(self.parameters))[0]
+
+    def conditions(self, weights: FloatArray) -> FloatArray:
+        """Return misfits of the soft conditions, shape (K,), parameters as delivered."""
+        if self.misfits is None:
+            return np.empty(0)
+        with _evaluated("conditions"):
+            return self.misfits.values(_vector(weights), self._delivered, NOWHERE)[:, 0]
+
+    def conditions_jacobian(self, weights: FloatArray) -> FloatArray:
+        """Return derivatives of `conditions` by the weights, (K, W)."""
+        if self.misfits is None:
+            return np.empty((0, self.start.size))
+        with _evaluated("conditions"):
+            return self.misfits.by_weights(_vector(weights), self._delivered, NOWHERE)[:, 0]
+
+    # ------------------------------------------------------------- the model in another state
+
+    def frozen(self, weights: FloatArray, values: Mapping[str, float]) -> FrozenResidual:
+        """Return the frozen residual with these weights and delivered values."""
+        known = {
+            name: replace(p.holding(float(values[name])), delivered=float(values[name]))
+            for name, p in self.parameters.items()
+        }
+        return self.freeze(_vector(weights), Parameters(known))
+
+
+def _vector(weights: Any) -> FloatArray:
+    return np.asarray(weights, dtype=float)
+
+
+def _joined(parts: Sequence[FloatArray]) -> FloatArray:
+    """Return derivatives (N, m, k) as rows, equation after equation."""
+    return np.concatenate([part.swapaxes(0, 1).reshape(-1, part.shape[2]) for part in parts])
+
+
+def _evaluated(what: str) -> Any:
+    return explained(
+        f"a {what} that can be evaluated and differentiated by the weights in float64",
+        "convert its constants to double precision, and detach nothing on the way",
+    )
