@@ -8,7 +8,7 @@ import twoaxis as ta
 
 ADAPTERS = [name for name in dir(ta) if name.startswith("from_")]
 KEYWORDS = ["points", "condition", "transform", "unknowns", "held", "loss_weights", "precision",
-            "field", "observed", "loss", "axes", "fields", "equations"]  # fmt: skip
+            "field", "observed", "loss", "conditions", "axes", "fields", "equations"]  # fmt: skip
 
 
 def test_every_library_has_one():
