@@ -16,6 +16,7 @@ import numpy as np
 import optax
 import pytest
 from jinns.parameters import EqParams, Params
+from least_squares_systems import assert_is_least_squares_system
 from objectives import assert_is_training_loss
 
 import twoaxis as ta
@@ -474,10 +475,12 @@ def observations(columns, values):
     )
 
 
-def fitted_to(kind, equation, unknowns, seen, outputs=1, weights=None, keys="both", **more):
+def fitted_to(
+    kind, equation, unknowns, seen, outputs=1, weights=None, keys="both", data=None, **more
+):
     """Train with observations; return what `jinns.solve` returns."""
     EqParams.clear()
-    data = generator(kind)
+    data = generator(kind) if data is None else data
     columns = {"ODE": 1, "PDEStatio": 2, "PDENonStatio": 2}[kind]
     layers = ((eqx.nn.Linear, columns, 8), (jax.nn.tanh,), (eqx.nn.Linear, 8, outputs))
     u, start = jinns.nn.PINN_MLP.create(key=jax.random.PRNGKey(0), eqx_list=layers, eq_type=kind)
@@ -562,6 +565,64 @@ def test_objective_and_observations_in_space_and_time():
     )  # fmt: skip
     assert_is_training_loss(frozen, own_loss(solution))
     assert frozen.fitted.shape == (7,)
+
+
+def test_weights_of_an_ode_with_a_start():
+    times = jnp.linspace(0.1, 0.9, 6)[:, None]
+    solution = fitted_to(
+        "ODE", Both(), {"k": [1.0, 2.0]}, observations(times, jnp.exp(-times)), outputs=2,
+        obs_slice=jnp.s_[1:2], initial_condition=(0.0, jnp.array([1.0, 0.5])),
+        weights={"dyn_loss": 1.0, "observations": 1.0, "initial_condition": 2.0},
+    )  # fmt: skip
+    frozen = ta.from_jinns(
+        solution[4], solution[0], {"k[0]": WIDE, "k[1]": WIDE}, points=solution[3],
+        observed=solution[8],
+    )  # fmt: skip
+    assert_is_least_squares_system(frozen)
+    system = frozen.weights
+    assert system.how == "point by point, vectorized (jax.vmap of jax.jacrev)"
+    u = solution[4].u(jnp.zeros(1), solution[0])
+    np.testing.assert_allclose(
+        np.abs(system.conditions(system.start)), np.abs(u - np.array([1.0, 0.5])), rtol=1e-5
+    )
+    assert "conditions.unknown" not in codes(frozen)
+    points_alone = ta.from_jinns(
+        solution[4], solution[0], {"k[0]": WIDE, "k[1]": WIDE}, points=solution[3].times
+    )
+    assert "conditions.unknown" in codes(points_alone)
+    assert points_alone.weights.conditions(system.start).size == 0
+
+
+@pytest.mark.long
+def test_weights_with_conditions_in_space_and_time():
+    where = jnp.stack([jnp.linspace(0.1, 0.9, 7), jnp.linspace(0.2, 0.8, 7)], axis=1)
+    box = dict(dim=1, min_pts=(0.0,), max_pts=(1.0,), tmin=0.0, tmax=1.0)
+    data = jinns.data.CubicMeshPDENonStatio(
+        key=jax.random.PRNGKey(1), n=40, ni=4, nb=10, border_batch_size=None, **box
+    )
+    solution = fitted_to(
+        "PDENonStatio",
+        Heat(),
+        {"theta": -1.0},
+        observations(where, jnp.cos(where[:, :1])),
+        data=data,
+        initial_condition_fun=jnp.sin,
+        boundary_condition=jinns.loss.Dirichlet(),
+        weights={
+            "dyn_loss": 2.0, "observations": 1.0, "initial_condition": 0.3, "boundary_loss": 4.0
+        },
+    )  # fmt: skip
+    frozen = ta.from_jinns(
+        solution[4], solution[0], {"theta": WIDE}, points=solution[3], observed=solution[8],
+        transform={"theta": jnp.exp},
+    )  # fmt: skip
+    assert_is_least_squares_system(frozen)
+    system = frozen.weights
+    _, batch = solution[3].get_batch()
+    _, seen = solution[8].get_batch()
+    terms = solution[4].evaluate(solution[0], jinns.data.append_obs_batch(batch, seen))[1]
+    own = float(terms.boundary_loss) + float(terms.initial_condition)
+    assert (system.conditions(system.start) ** 2).sum() == pytest.approx(own, rel=1e-5)
 
 
 @pytest.mark.long

@@ -176,6 +176,34 @@ def test_unknown_function_in_pytorch():
     np.testing.assert_allclose(as_nodes, frozen.residual(k=[1.0, 2.0, 3.0]).detach(), rtol=1e-10)
 
 
+@pytest.mark.parametrize("lost", ["weights", "parameters"])
+def test_a_detached_residual_is_refused(lost):
+    """What is detached has no derivative, though the residual changes with it."""
+
+    def residual(model, xt, a, b):
+        u = model(xt)[:, 0]
+        u = u.detach() if lost == "weights" else u
+        a = a.detach() if lost == "parameters" else a
+        return slopes(model(xt)[:, 1], xt)[:, 1] * 1e-3 + a * u + b
+
+    system = ta.from_torch(Scaled(), residual, RATES, points=PLANE).weights
+    with pytest.raises(ta.InputError, match=lost):
+        system.residual_jacobian(system.start, PLANE, a=0.7, b=-0.3)
+
+
+def test_kinks_are_no_reason_to_refuse():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 30), torch.nn.ReLU(), torch.nn.Linear(30, 1))
+
+    def residual(model, xt, a, b):
+        u = model(xt)[:, 0]
+        return slopes(u, xt)[:, 1] + a * u - b
+
+    system = ta.from_torch(net, residual, RATES, points=PLANE).weights
+    by_weights, _ = system.residual_jacobian(system.start, PLANE, a=0.7, b=-0.3)
+    assert by_weights.shape == (25, 121)
+
+
 def test_a_function_has_no_weights():
     decay = {"k": ta.Parameter(delivered=1.0, bounds=(0.1, 10))}
     times = np.linspace(0, 1, 5)[:, None]

@@ -12,6 +12,7 @@ import warnings
 
 import numpy as np
 import pytest
+from least_squares_systems import assert_is_least_squares_system
 from objectives import assert_is_training_loss
 
 with warnings.catch_warnings():
@@ -686,6 +687,23 @@ def test_observed_points_of_the_user(solved):
     ):
         with pytest.raises(ta.InputError, match=words):
             from_pina(solver, **change)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_weights_are_a_least_squares_system(solved, case):
+    """Space and time, a transform inside, several equations on points of their own."""
+    frozen = from_pina(solved[case])
+    assert_is_least_squares_system(frozen)
+    system = frozen.weights
+    assert system.how == "one backward pass, with a copy of the weights for each point"
+    terms = [name for name in ("left", "edge") if name in solved[case].problem.conditions]
+    own = [loss_in_pina(solved[case], name) for name in terms]
+    assert (system.conditions(system.start) ** 2).sum() == pytest.approx(sum(own), rel=1e-5)
+
+
+def test_weights_of_an_ensemble():
+    frozen = from_pina(trained(decay(), kind=solvers.PhysicsInformedEnsembleSolver))
+    assert_is_least_squares_system(frozen)
 
 
 def test_about_says_what_the_model_is(solved):

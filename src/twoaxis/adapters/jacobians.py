@@ -26,6 +26,7 @@ from twoaxis.adapters.foreign import as_numpy
 from twoaxis.adapters.model_loss import put_into
 from twoaxis.adapters.unknowns import torch_jacobian
 from twoaxis.arrays import FloatArray
+from twoaxis.errors import InputError
 
 #: Entries of a Jacobian that are computed at once: 128 MB.
 ENTRIES = 2**24
@@ -33,6 +34,9 @@ ENTRIES = 2**24
 ROW_ENTRIES = 2**15
 #: Two Jacobians agree to this share of the largest sum: rounding alone is far below it.
 AGREEMENT = 1e-9
+#: Relative change of the numbers for a difference, and how much of it a derivative may miss: the
+#: former is well above the rounding of a residual that is computed in float32 inside.
+STEP, DIFFERENCE = 1e-3, 0.02
 
 Way = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
@@ -49,6 +53,7 @@ class PointFunction(ABC):
 
     ways: Sequence[tuple[str, Way]]
     _checked: FloatArray | None = None
+    _compared: bool = False
 
     @property
     def how(self) -> str:
@@ -92,6 +97,41 @@ class PointFunction(ABC):
             self.ways = self.ways[1:]
         self._checked = points
         return self.ways[0][1](weights, numbers, points)
+
+    def check_against_differences(
+        self,
+        weights: FloatArray,
+        numbers: FloatArray,
+        points: FloatArray,
+        by_weights: FloatArray,
+        by_numbers: FloatArray,
+    ) -> None:
+        """Refuse, once, a function that does not follow its own derivatives.
+
+        Values that were detached on the way have no derivative, which no other check can see. The
+        median decides: a network with kinks may jump at few points.
+        """
+        if self._compared:
+            return
+        random = np.random.default_rng(1).choice([-STEP, STEP], weights.size + numbers.size)
+        along = random * np.abs(np.concatenate([weights, numbers]))
+        for name, found, step in (
+            ("weights", by_weights @ along[: weights.size], (along[: weights.size], 0.0)),
+            ("parameters", by_numbers @ along[weights.size :], (0.0, along[weights.size :])),
+        ):
+            ahead, behind = (
+                self.values(weights + sign * step[0], numbers + sign * step[1], points)
+                for sign in (0.5, -0.5)
+            )
+            change = ahead - behind
+            off, size = float(np.median(np.abs(found - change))), float(np.sqrt((change**2).mean()))
+            if off > DIFFERENCE * size:
+                raise InputError(
+                    f"values that change with the {name} as their derivatives say",
+                    f"a change of {size:.3g} that is missed by {off:.3g}, at the median",
+                    "detach nothing on the way to the residual, and stop no gradient",
+                )
+        self._compared = True
 
     def _agrees(
         self, found: FloatArray, weights: FloatArray, numbers: FloatArray, points: FloatArray

@@ -26,18 +26,21 @@ from twoaxis.adapters.foreign import (
     refuse_functions,
     space_axes,
 )
+from twoaxis.adapters.jacobians import JaxFunction
 from twoaxis.adapters.model_loss import (
     LossAt,
     ModelObjective,
     at_stored_numbers,
     without_objective,
 )
+from twoaxis.adapters.model_weights import ModelWeights
 from twoaxis.adapters.observed import (
     Readings,
     alone_or_columns,
     found_note,
     joined,
     observed_columns,
+    observed_outputs,
     observed_points,
 )
 from twoaxis.adapters.training_view import check_view, training_view
@@ -167,17 +170,54 @@ def from_jinns(
         seen = {"observed": sites, "fitted": fitted}
     exact = model if model.precision == "float64" else JinnsModel(jax, loss, params, "float64")
     batch = _whole_batch(jax, jinns, loss, known, points, observed)
-    objective = None
-    if not isinstance(batch, str):
-        function = exact.compiled_loss(batch)
-        objective = ModelObjective(
-            Parameters(checked),
-            exact.weights,
+    function = None if isinstance(batch, str) else exact.compiled_loss(batch)
+    places = [each.place for each in unknowns]
+    imposed = _imposed(jax, loss)
+    generated = hasattr(points, "get_batch")
+    border = _batch(jinns, loss, points, None) if generated and imposed else None
+    about = about_model("jinns", "jinns", loss.u, exact.weights.size, model.own)
+
+    def objective(state: JinnsModel, parameters: Mapping[str, Parameter]) -> ModelObjective | None:
+        if function is None:
+            return None
+        return ModelObjective(
+            Parameters(parameters),
+            state.weights,
             at_stored_numbers(function, unknowns),
             lambda weights, parameters: freeze(exact.moved(weights), parameters),
             lambda weights: exact.moved(weights).network(),
         )
-    return freeze(
+
+    def weights(state: JinnsModel, parameters: Mapping[str, Parameter]) -> ModelWeights:
+        return ModelWeights(
+            Parameters(parameters),
+            state.weights,
+            where,
+            [state.equations_by_weights(places)],
+            state.outputs_by_weights(places),
+            moved,
+            lambda weights: exact.moved(weights).network(),
+            unknowns=unknowns,
+            columns=observed_outputs(found) if found else columns,
+            observed=seen.get("observed"),
+            misfits=state.misfits_by_weights(imposed, border, places) if border else None,
+        )
+
+    def moved(vector: FloatArray, parameters: Mapping[str, Parameter]) -> FrozenResidual:
+        state = exact.moved(vector)
+        system = weights(state, parameters)
+        fitted = {"fitted": system.field(vector)} if seen else {}
+        return freeze(
+            state,
+            parameters,
+            notes=frozen.notes,
+            **{**seen, **fitted},
+            objective=objective(state, parameters),
+            weights=system,
+            about=about,
+        )
+
+    frozen = freeze(
         model,
         checked,
         notes=(
@@ -187,11 +227,14 @@ def from_jinns(
             *_training_notes(loss, model, where, unknowns, checked),
             *found_note(found),
             *([without_objective(batch)] if isinstance(batch, str) else []),
+            *_condition_notes(loss, imposed, generated),
         ),
         **seen,
-        objective=objective,
-        about=about_model("jinns", "jinns", loss.u, exact.weights.size, model.own),
+        objective=objective(exact, checked),
+        weights=weights(exact, checked),
+        about=about,
     )
+    return frozen
 
 
 @final
@@ -230,7 +273,9 @@ class JinnsModel(Model):
         return params
 
     def _evaluate(self, points: Any, places: tuple[tuple[str, int], ...], stored: Any) -> list[Any]:
-        params = self._moved(places, stored)
+        return self._equations(self._moved(places, stored), points)
+
+    def _equations(self, params: Any, points: Any) -> list[Any]:
         return [
             self._jax.vmap(lambda point, each=each: each.evaluate(point, self._loss.u, params))(
                 points
@@ -295,11 +340,7 @@ class JinnsModel(Model):
     def compiled_loss(self, batch: Any) -> Callable[[FloatArray, Mapping[Any, float]], LossAt]:
         """Return the training loss on a batch, a function of weights and stored numbers."""
         jax = self._jax
-        with self._exact():
-            batch = jax.tree.map(self._cast, batch)
-            whole = jax.tree.map(
-                lambda leaf: self._cast(leaf) if self._equinox.is_array(leaf) else leaf, self._loss
-            )
+        whole, batch = self._cast_all(batch)
 
         def traced(vector: Any, places: tuple[tuple[str, int], ...], stored: Any) -> Any:
             params = self._equinox.tree_at(
@@ -320,6 +361,62 @@ class JinnsModel(Model):
                 return LossAt(float(value), *map(as_numpy, slopes))
 
         return loss
+
+    def _cast_all(self, batch: Any) -> tuple[Any, Any]:
+        """Return the loss and a batch in the precision of the evaluation."""
+        jax = self._jax
+        with self._exact():
+            whole = jax.tree.map(
+                lambda leaf: self._cast(leaf) if self._equinox.is_array(leaf) else leaf, self._loss
+            )
+            return whole, jax.tree.map(self._cast, batch)
+
+    def by_weights(
+        self, places: Sequence[Any], function: Callable[[Any, Any], Any], pointwise: bool = True
+    ) -> JaxFunction:
+        """Return a function of all parameters and points as one of weights and stored numbers."""
+
+        def called(vector: Any, numbers: Any, points: Any) -> Any:
+            params = self._moved(tuple(places), numbers)
+            params = self._equinox.tree_at(lambda p: p.nn_params, params, self._flat()[1](vector))
+            return function(params, points)
+
+        return JaxFunction(self._jax, called, self._exact, pointwise=pointwise)
+
+    def equations_by_weights(self, places: Sequence[Any]) -> JaxFunction:
+        """Return the equations, a column each, as a function of weights and stored numbers."""
+        join = self._jax.numpy.concatenate
+        return self.by_weights(
+            places, lambda params, points: join(self._equations(params, points), axis=1)
+        )
+
+    def outputs_by_weights(self, places: Sequence[Any]) -> JaxFunction:
+        """Return the outputs of the network as a function of weights."""
+
+        def outputs(params: Any, points: Any) -> Any:
+            found = self._jax.vmap(lambda point: self._loss.u(point, params))(points)
+            return found.reshape(len(points), -1)
+
+        return self.by_weights(places, outputs)
+
+    def misfits_by_weights(
+        self, names: Sequence[str], batch: Any, places: Sequence[Any]
+    ) -> JaxFunction:
+        """Return misfits of terms of the loss, (K, 1), whose squares have the sum of the terms."""
+        numbers = self._jax.numpy
+        whole, batch = self._cast_all(batch)
+
+        def misfits(params: Any, _: Any) -> Any:
+            terms = whole.evaluate_per_sample(params, batch)
+            rows = []
+            for name in names:
+                for part in self._jax.tree.leaves(getattr(terms, name)):
+                    # jinns takes the sum over components and the mean over everything else.
+                    each = numbers.atleast_2d(part)
+                    rows.append(each.reshape(-1, 1) / (each.size / each.shape[-1]) ** 0.5)
+            return numbers.concatenate(rows)
+
+        return self.by_weights(places, misfits, pointwise=False)
 
 
 # ---------------------------------------------------------------- observations and batch
@@ -345,11 +442,12 @@ def _readings(loss: Any, model: JinnsModel, observed: Any) -> list[Readings]:
         where, seen = as_numpy(places), as_numpy(values)
         cut = loss.obs_slice[number % len(loss.obs_slice)]
         # jinns cuts the output of one point, whose components come last.
-        fitted = (
-            model.outputs(where, {})[:, cut] if cut is not Ellipsis else model.outputs(where, {})
+        outputs = model.outputs(where, {})
+        columns = np.atleast_1d(np.arange(outputs.shape[1])[cut])
+        columns = np.broadcast_to(columns, seen.shape[1:]).tolist()
+        found.append(
+            Readings(f"observations {number + 1}", where, seen, outputs[:, columns], columns)
         )
-        fitted = np.broadcast_to(fitted.reshape(len(where), -1), seen.shape)
-        found.append(Readings(f"observations {number + 1}", where, seen, fitted.copy()))
     return found
 
 
@@ -388,6 +486,11 @@ def _whole_batch(
             {"pinn_in": places, "val": values, "eq_params": None}
             for places, values in _sets(observed)
         )
+    return _batch(jinns, loss, points, seen)
+
+
+def _batch(jinns: Any, loss: Any, points: Any, seen: Any) -> Any:
+    """Return all points of a data generator, and observations, as one batch."""
     batches = jinns.data
     kind = loss.u.eq_type
     if kind == "ODE":
@@ -405,6 +508,32 @@ def _whole_batch(
         initial_batch=points.initial,
         obs_batch_dict=seen,
     )
+
+
+def _imposed(jax: Any, loss: Any) -> list[str]:
+    """Return the terms of the loss that impose a condition on the network."""
+    found = {"boundary_loss": "boundary_condition", "initial_condition": "initial_condition"}
+    if loss.u.eq_type == "PDENonStatio":
+        found["initial_condition"] = "initial_condition_fun"
+    keys = loss.derivative_keys
+    return [
+        name
+        for name, member in found.items()
+        if getattr(loss, member, None) is not None
+        and np.any(as_numpy(getattr(loss.loss_weights, name, None) or 0.0))
+        and np.all(jax.tree.leaves(getattr(keys, name).nn_params))
+    ]
+
+
+def _condition_notes(loss: Any, imposed: Sequence[str], generated: bool) -> list[Message]:
+    """Say which conditions of the training are not among those of the weights."""
+    lost = [] if generated else [name.replace("_", " ") for name in imposed]
+    if getattr(loss, "norm_samples", None) is not None:
+        lost.append("normalization")
+    if not lost:
+        return []
+    text = f"conditions of the training that are not known as functions of weights: {lost}"
+    return [Message("conditions.unknown", text)]
 
 
 def _several(given: Any) -> tuple[Any, ...]:

@@ -101,11 +101,17 @@ class ModelWeights:
     ) -> tuple[FloatArray, FloatArray]:
         """Return derivatives by the weights, (N, W), and by the physical parameters, (N, d)."""
         numbers, slopes = self._numbers(physical)
-        vector = _vector(weights)
+        vector, count = _vector(weights), self.start.size
+
+        def both(function: PointFunction, where: FloatArray) -> FloatArray:
+            by_weights = function.by_weights(vector, numbers, where)
+            by_numbers = function.by_numbers(vector, numbers, where)
+            function.check_against_differences(vector, numbers, where, by_weights, by_numbers)
+            return np.concatenate([by_weights, by_numbers], axis=2)
+
         with _evaluated("residual"):
-            by_weights = self._each(points, lambda f, where: f.by_weights(vector, numbers, where))
-            by_numbers = self._each(points, lambda f, where: f.by_numbers(vector, numbers, where))
-        return _joined(by_weights), _joined(by_numbers) / slopes
+            found = _joined(self._each(points, both))
+        return found[:, :count], found[:, count:] / slopes
 
     def _each(
         self, points: Any, call: Callable[[PointFunction, FloatArray], FloatArray]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoaxis.adapters.foreign import as_numpy, as_points
 from twoaxis.arrays import FloatArray, is_integer
@@ -30,12 +31,15 @@ class Readings:
     values : array, shape (n, m)
         One column per observed field.
     fitted : array, shape (n, m)
+    outputs : list of int
+        Which outputs of the network the columns are.
     """
 
     name: str
     points: FloatArray
     values: FloatArray
     fitted: FloatArray
+    outputs: list[int]
 
 
 def alone_or_columns(array: Any, rows: int) -> FloatArray:
@@ -102,6 +106,19 @@ def joined(parts: Sequence[Readings]) -> dict[str, FloatArray]:
         "data": np.concatenate([each.values.T.ravel() for each in parts]),
         "fitted": np.concatenate([each.fitted.T.ravel() for each in parts]),
     }
+
+
+def observed_outputs(parts: Sequence[Readings]) -> list[int] | NDArray[np.intp]:
+    """Return which outputs of a network were observed, as `joined` orders the observations.
+
+    One list for all points; an array with an output for each value where sets of different
+    outputs follow one another.
+    """
+    first = parts[0]
+    if all(np.array_equal(first.points, each.points) for each in parts):
+        return [output for each in parts for output in each.outputs]
+    found = np.concatenate([np.repeat(each.outputs, len(each.points)) for each in parts])
+    return [int(found[0])] if np.ptp(found) == 0 else found
 
 
 def found_note(parts: Sequence[Readings]) -> list[Message]:

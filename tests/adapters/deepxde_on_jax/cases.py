@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from least_squares_systems import assert_is_least_squares_system
 from objectives import assert_is_training_loss
 
 import twoaxis as ta
@@ -221,6 +222,21 @@ def test_loss_of_the_training(request, freeze, name, equations):
     loss = frozen.view.bind(frozen.points).quadratic(r, r)
     expected = case.model.train_state.loss_train[:equations].sum()
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "equations"), [("diffusion", 1), pytest.param("lorenz", 3, marks=pytest.mark.long)]
+)
+def test_weights_are_a_least_squares_system(request, freeze, name, equations):
+    case, frozen = request.getfixturevalue(name), freeze(name, "float64")
+    assert_is_least_squares_system(frozen)
+    system = frozen.weights
+    assert system.how == "point by point, vectorized (jax.vmap of jax.jacrev)"
+    if name == "diffusion":  # the only condition is that at the ends
+        expected = case.model.train_state.loss_train[equations:].sum()
+        np.testing.assert_allclose((system.conditions(system.start) ** 2).sum(), expected, 1e-5)
+    else:
+        assert system.conditions(system.start).size == 0
 
 
 @pytest.mark.long

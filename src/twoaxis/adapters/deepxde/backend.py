@@ -8,10 +8,13 @@ its value is set during a call and restored; in JAX the PDE receives the unknown
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from twoaxis.adapters.jacobians import PointFunction
 from twoaxis.adapters.model_loss import LossAt
 from twoaxis.adapters.unknowns import Arithmetic, Model
 from twoaxis.arrays import FloatArray
@@ -68,8 +71,39 @@ class Backend(Model):
         """Return the training loss, with its derivatives by weights and stored numbers."""
 
     @abstractmethod
+    def equations_by_weights(self, places: Sequence[int]) -> PointFunction:
+        """Return the equations, a column each, as a function of weights and numbers at places."""
+
+    @abstractmethod
+    def outputs_by_weights(self, places: Sequence[int]) -> PointFunction:
+        """Return the outputs of the network as a function of weights."""
+
+    @abstractmethod
+    def misfits_by_weights(
+        self, data: Any, conditions: Sequence[int], places: Sequence[int]
+    ) -> PointFunction:
+        """Return misfits of some conditions, (K, 1), whose squares have the sum of their means."""
+
+    @abstractmethod
     def conditions_with(self, data: Any) -> Mapping[int, list[str]]:
         """Return the conditions that depend on each unknown."""
+
+
+def misfits_of(data: Any, conditions: Sequence[int], inputs: Any, outputs: Any, join: Any) -> Any:
+    """Return misfits of conditions at the points of the training, (K, 1).
+
+    Those of a condition with n values are divided by the root of n.
+    """
+    ends = np.cumsum([0, *data.num_bcs]).tolist()
+    parts = []
+    for number in conditions:
+        # The array of the training itself: DeepXDE caches values by its identity.
+        error = data.bcs[number].error(
+            data.train_x, inputs, outputs, ends[number], ends[number + 1]
+        )
+        flat = error.reshape(-1, 1)
+        parts.append(flat / len(flat) ** 0.5)
+    return join(parts)
 
 
 def as_columns(found: Any, rows: int) -> list[Any]:

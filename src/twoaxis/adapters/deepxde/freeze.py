@@ -31,12 +31,14 @@ from twoaxis.adapters.foreign import (
     typical_values,
 )
 from twoaxis.adapters.model_loss import ModelObjective, at_stored_numbers, without_objective
+from twoaxis.adapters.model_weights import ModelWeights
 from twoaxis.adapters.observed import (
     Readings,
     alone_or_columns,
     found_note,
     joined,
     observed_columns,
+    observed_outputs,
     observed_points,
 )
 from twoaxis.adapters.training_view import check_view, training_view
@@ -190,35 +192,88 @@ def from_deepxde(
     if backend.precision != "float64":
         exact = open_backend(dde, model, double=True)
     compiled = compiled_loss(model)
-    objective = None
-    if isinstance(compiled, CompiledLoss):
-        loss = compiled
-        objective = ModelObjective(
-            Parameters(checked),
-            exact.weights,
+    seen, found = _observations(dde, model, backend, columns, observed)
+    unknown = list(equations.unknowns.values())
+    places: list[Any] = [each.place for each in unknown]
+    imposed = _imposed(dde, model, len(influence.widths))
+    data = copy.copy(model.data)  # the points of the last step
+    about = about_model("DeepXDE", "deepxde", model.net, exact.weights.size, backend.own)
+    about["backend"] = dde.backend.backend_name
+
+    def objective(state: Backend, parameters: Mapping[str, Any]) -> ModelObjective | None:
+        if not isinstance(compiled, CompiledLoss):
+            return None
+        return ModelObjective(
+            Parameters(parameters),
+            state.weights,
             at_stored_numbers(
-                lambda weights, stored: exact.loss(loss, weights, stored),
-                list(equations.unknowns.values()),
+                lambda weights, stored: exact.loss(compiled, weights, stored), unknown
             ),
             lambda weights, parameters: freeze(exact.moved(weights), parameters),
             lambda weights: exact.moved(weights).network(),
         )
-    seen, found = _observations(dde, model, backend, columns, observed)
+
+    def weights(state: Backend, parameters: Mapping[str, Any]) -> ModelWeights:
+        return ModelWeights(
+            Parameters(parameters),
+            state.weights,
+            where,
+            [state.equations_by_weights(places)],
+            state.outputs_by_weights(places),
+            moved,
+            lambda weights: exact.moved(weights).network(),
+            unknowns=unknown,
+            columns=observed_outputs(found) if found else columns,
+            observed=seen.get("observed"),
+            misfits=state.misfits_by_weights(data, imposed, places) if imposed else None,
+        )
+
+    def moved(vector: FloatArray, parameters: Mapping[str, Any]) -> FrozenResidual:
+        state = exact.moved(vector)
+        system = weights(state, parameters)
+        fitted = {"fitted": system.field(vector)} if seen else {}
+        return freeze(
+            state,
+            parameters,
+            notes=frozen.notes,
+            **{**seen, **fitted},
+            objective=objective(state, parameters),
+            weights=system,
+            about=about,
+        )
+
     frozen = freeze(
         backend,
         checked,
         notes=(
             *notes,
             *found_note(found),
-            *([] if objective is not None else [without_objective(str(compiled))]),
+            *([without_objective(compiled)] if isinstance(compiled, str) else []),
         ),
         **seen,
-        objective=objective,
-        about=about_model("DeepXDE", "deepxde", model.net, exact.weights.size, backend.own)
-        | {"backend": dde.backend.backend_name},
+        objective=objective(exact, checked),
+        weights=weights(exact, checked),
+        about=about,
     )
     frozen.at(frozen.coordinates(typical_values(checked)))  # raises early where it is not finite
     return frozen
+
+
+def _imposed(dde: Any, model: Any, equations: int) -> list[int]:
+    """Return the conditions, by their number, that training imposed and that are no observations.
+
+    A weight of zero in the loss imposes nothing.
+    """
+    data = model.data
+    factors = np.ones(1) if model.loss_weights is None else as_numpy(model.loss_weights).ravel()
+    factors = np.broadcast_to(factors, equations + len(data.bcs)) if factors.size == 1 else factors
+    return [
+        number
+        for number, condition in enumerate(data.bcs)
+        if factors[equations + number] != 0
+        and data.num_bcs[number]
+        and not _is_observation(dde, data, condition)
+    ]
 
 
 def _observations(
@@ -231,17 +286,25 @@ def _observations(
         return {"observed": where, "fitted": fitted}, []
     found = []
     for number, condition in enumerate(model.data.bcs):
-        # An operator, or a value on the boundary or at the start, is no observation of the field.
-        if type(condition) is not dde.icbc.PointSetBC or _on_edge(model.data.geom, condition):
+        if not _is_observation(dde, model.data, condition):
             continue
         points = np.array(condition.points, dtype=float)
         at = condition.component
-        fitted = backend.field(points)[:, at if isinstance(at, list) else [at]]
+        outputs = at if isinstance(at, list) else [at]
+        fitted = backend.field(points)[:, outputs]
         values = np.broadcast_to(as_numpy(condition.values), fitted.shape)
         found.append(
-            Readings(f"condition {number + 1} (PointSetBC)", points, values.copy(), fitted)
+            Readings(f"condition {number + 1} (PointSetBC)", points, values.copy(), fitted, outputs)
         )
     return dict(joined(found)), found
+
+
+def _is_observation(dde: Any, data: Any, condition: Any) -> bool:
+    """Whether a condition holds observed values of the field.
+
+    An operator, or a value on the boundary or at the start, is none.
+    """
+    return type(condition) is dde.icbc.PointSetBC and not _on_edge(data.geom, condition)
 
 
 def _on_edge(geometry: Any, condition: Any) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, final
 
 import numpy as np
 
-from twoaxis.adapters.deepxde.backend import Backend, CompiledLoss, as_columns
+from twoaxis.adapters.deepxde.backend import Backend, CompiledLoss, as_columns, misfits_of
 from twoaxis.adapters.foreign import as_numpy, foreign, same_random_numbers
+from twoaxis.adapters.jacobians import JaxFunction
 from twoaxis.adapters.model_loss import LossAt
 from twoaxis.adapters.unknowns import JaxArithmetic, jax_jacobian
 from twoaxis.arrays import FloatArray
@@ -173,6 +174,53 @@ class JaxBackend(Backend):
             return total
 
         return jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))
+
+    def _by_weights(
+        self,
+        places: Sequence[int],
+        function: Callable[[Any, Any, list[Any]], Any],
+        pointwise: bool = True,
+    ) -> JaxFunction:
+        """Return a function of the tree of weights, points and unknowns as one of weights."""
+        with self._exact():
+            unravel = self._flat()[1]
+
+        def called(vector: Any, numbers: Any, points: Any) -> Any:
+            # Cleared here as well: one program may contain several calls.
+            self._dde.gradients.clear()
+            unknowns = list(self._held)
+            for place, number in zip(places, numbers, strict=True):
+                unknowns[place] = self._jax.numpy.full_like(unknowns[place], number)
+            return function(unravel(vector), points, unknowns)
+
+        return JaxFunction(self._jax, called, self._exact, pointwise=pointwise)
+
+    def equations_by_weights(self, places: Sequence[int]) -> JaxFunction:
+        """Return the equations, a column each, as a function of weights and numbers at places."""
+
+        def equations(tree: Any, points: Any, unknowns: list[Any]) -> Any:
+            return self._jax.numpy.concatenate(self._evaluate(tree, points, unknowns), axis=1)
+
+        return self._by_weights(places, equations)
+
+    def outputs_by_weights(self, places: Sequence[int]) -> JaxFunction:
+        """Return the outputs of the network as a function of weights."""
+        return self._by_weights(
+            places, lambda tree, points, _: self._net.apply(tree, points, training=False)
+        )
+
+    def misfits_by_weights(
+        self, data: Any, conditions: Sequence[int], places: Sequence[int]
+    ) -> JaxFunction:
+        """Return misfits of some conditions, (K, 1), whose squares have the sum of their means."""
+
+        def misfits(tree: Any, _: Any, unknowns: list[Any]) -> Any:
+            del unknowns  # DeepXDE passes them to the PDE alone
+            inputs = self._points(data.train_x)
+            outputs = self._net.apply(tree, inputs, training=False)
+            return misfits_of(data, conditions, inputs, outputs, self._jax.numpy.concatenate)
+
+        return self._by_weights(places, misfits, pointwise=False)
 
     def conditions_with(self, data: Any) -> dict[int, list[str]]:  # noqa: ARG002
         """Return nothing: with JAX, DeepXDE passes the unknowns to the PDE alone."""

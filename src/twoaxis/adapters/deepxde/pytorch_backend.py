@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any, Self, final
 
 import numpy as np
 
-from twoaxis.adapters.deepxde.backend import Backend, CompiledLoss, as_columns
+from twoaxis.adapters.deepxde.backend import Backend, CompiledLoss, as_columns, misfits_of
 from twoaxis.adapters.foreign import (
     as_numpy,
     dtype_name,
     explained,
     same_random_numbers,
 )
+from twoaxis.adapters.jacobians import TorchFunction
 from twoaxis.adapters.model_loss import LossAt, flat_tensors, put_into, torch_gradient
 from twoaxis.adapters.unknowns import TorchArithmetic, torch_jacobian
 from twoaxis.arrays import FloatArray
@@ -94,15 +95,17 @@ class PyTorchBackend(Backend):
         return inputs.requires_grad_(True)
 
     def _evaluate(self, points: FloatArray) -> list[Any]:
-        inputs = self._inputs(points)
-        outputs = self._net(inputs)
+        return self._equations(self._net, self._inputs(points))
+
+    def _equations(self, net: Any, inputs: Any) -> list[Any]:
+        outputs = net(inputs)
         if self._dde.config.autodiff == "forward":
-            outputs = (outputs, self._net)
+            outputs = (outputs, net)
         extra = []
         if self._auxiliary is not None and self._dde.utils.get_num_args(self._pde) == 3:
-            values = np.asarray(self._auxiliary(np.array(points)), dtype=float)
+            values = np.asarray(self._auxiliary(as_numpy(inputs)), dtype=float)
             extra = [self._torch.tensor(values, dtype=self._dtype, device=self._device)]
-        return as_columns(self._pde(inputs, outputs, *extra), len(points))
+        return as_columns(self._pde(inputs, outputs, *extra), len(inputs))
 
     def equations(self, points: FloatArray, stored: Mapping[Any, float]) -> list[FloatArray]:
         """Return one array (N, m) per equation."""
@@ -171,6 +174,46 @@ class PyTorchBackend(Backend):
             slopes = torch_gradient(torch, total, leaves)
         by_weights, by_stored = slopes[: len(free)], slopes[len(free) :]
         return LossAt(float(total.detach()), np.concatenate(by_weights), np.concatenate(by_stored))
+
+    def _by_weights(
+        self, places: Sequence[int], function: Callable[[Any, Any], Any], pointwise: bool = True
+    ) -> TorchFunction:
+        """Return a function of a network and inputs as one of weights."""
+
+        @contextmanager
+        def opened(numbers: FloatArray) -> Iterator[list[Any]]:
+            with self._holding(dict(zip(places, numbers.tolist(), strict=True))):
+                yield [self._variables[place] for place in places]
+
+        def called(net: Any, leaves: Any, inputs: Any) -> Any:
+            del leaves  # the equations have captured them
+            self._dde.gradients.clear()
+            return function(net, inputs)
+
+        return TorchFunction(
+            self._torch, copy.deepcopy(self._net), self._moving, called, opened, pointwise=pointwise
+        )
+
+    def equations_by_weights(self, places: Sequence[int]) -> TorchFunction:
+        """Return the equations, a column each, as a function of weights and numbers at places."""
+        return self._by_weights(
+            places, lambda net, inputs: self._torch.cat(self._equations(net, inputs), dim=1)
+        )
+
+    def outputs_by_weights(self, places: Sequence[int]) -> TorchFunction:
+        """Return the outputs of the network as a function of weights."""
+        return self._by_weights(places, lambda net, inputs: net(inputs))
+
+    def misfits_by_weights(
+        self, data: Any, conditions: Sequence[int], places: Sequence[int]
+    ) -> TorchFunction:
+        """Return misfits of some conditions, (K, 1), whose squares have the sum of their means."""
+
+        def misfits(net: Any, _: Any) -> Any:
+            inputs = self._inputs(data.train_x)
+            return misfits_of(data, conditions, inputs, net(inputs), self._torch.cat)
+
+        return self._by_weights(places, misfits, pointwise=False)
 
     def conditions_with(self, data: Any) -> dict[int, list[str]]:
         """Return the conditions that depend on each unknown, by their derivatives."""

@@ -27,11 +27,13 @@ from twoaxis.adapters.foreign import (
     refuse_functions,
 )
 from twoaxis.adapters.model_loss import ModelObjective, at_stored_numbers, without_objective
+from twoaxis.adapters.model_weights import ModelWeights
 from twoaxis.adapters.observed import (
     Readings,
     alone_or_columns,
     found_note,
     joined,
+    observed_outputs,
     observed_points,
 )
 from twoaxis.adapters.pina.twin import LossTerm, Term, Twin
@@ -174,17 +176,59 @@ def from_pina(
         whole = _loss_terms(torch, exact, solver)
     except InputError as error:  # no reason not to diagnose the residual
         whole = f"{error.expected}: {error.got}"
-    objective = None
-    if not isinstance(whole, str):
-        parts = whole
-        objective = ModelObjective(
-            Parameters(checked),
-            exact.weights,
-            at_stored_numbers(lambda weights, stored: exact.loss(parts, weights, stored), unknowns),
+    names = [each.name for each in unknowns]
+    imposed = [
+        term.moved(exact.labelled(term.points.tensor, term.axes))
+        for term in candidates
+        if term.name not in [each.name for each in terms]
+        and _condition_weight(solver, term.name) != 0
+    ]
+    about = about_model(
+        "PINA", "pina-mathlab", solver._pina_models[0], exact.weights.size, twin.own
+    )
+    about["solver"] = type(solver).__name__
+
+    def objective(state: Twin, parameters: Mapping[str, Parameter]) -> ModelObjective | None:
+        if isinstance(whole, str):
+            return None
+        return ModelObjective(
+            Parameters(parameters),
+            state.weights,
+            at_stored_numbers(lambda weights, stored: exact.loss(whole, weights, stored), unknowns),
             lambda weights, parameters: freeze(exact.moved(weights), parameters),
             lambda weights: exact.moved(weights).network(),
         )
-    return freeze(
+
+    def weights(state: Twin, parameters: Mapping[str, Parameter]) -> ModelWeights:
+        return ModelWeights(
+            Parameters(parameters),
+            state.weights,
+            where[0] if shared else where,
+            [state.equations_by_weights(term, names) for term in terms],
+            state.outputs_by_weights(names),
+            moved,
+            lambda weights: exact.moved(weights).network(),
+            unknowns=unknowns,
+            columns=observed_outputs(found) if found else columns,
+            observed=seen.get("observed"),
+            misfits=state.misfits_by_weights(imposed, names) if imposed else None,
+        )
+
+    def moved(vector: FloatArray, parameters: Mapping[str, Parameter]) -> FrozenResidual:
+        state = exact.moved(vector)
+        system = weights(state, parameters)
+        fitted = {"fitted": system.field(vector)} if seen else {}
+        return freeze(
+            state,
+            parameters,
+            notes=frozen.notes,
+            **{**seen, **fitted},
+            objective=objective(state, parameters),
+            weights=system,
+            about=about,
+        )
+
+    frozen = freeze(
         twin,
         checked,
         notes=(
@@ -196,12 +240,11 @@ def from_pina(
             *([without_objective(whole)] if isinstance(whole, str) else []),
         ),
         **seen,
-        objective=objective,
-        about=about_model(
-            "PINA", "pina-mathlab", solver._pina_models[0], exact.weights.size, twin.own
-        )
-        | {"solver": type(solver).__name__},
+        objective=objective(exact, checked),
+        weights=weights(exact, checked),
+        about=about,
     )
+    return frozen
 
 
 def _columns(problem: Any, field: str | Sequence[str] | None) -> list[int]:
@@ -244,9 +287,9 @@ def _readings(twin: Twin, problem: Any) -> list[Readings]:
         if not set(labels) <= set(names) or len(labels) != target.shape[1]:
             continue
         outputs = twin.field(twin.labelled(points, axes))
-        fitted = outputs[:, [names.index(label) for label in labels]]
+        columns = [names.index(label) for label in labels]
         values = as_numpy(target.as_subclass(twin.torch.Tensor))
-        found.append(Readings(f"condition {name!r}", points, values, fitted))
+        found.append(Readings(f"condition {name!r}", points, values, outputs[:, columns], columns))
     return found
 
 

@@ -22,6 +22,7 @@ from twoaxis.adapters.foreign import (
     foreign,
     same_random_numbers,
 )
+from twoaxis.adapters.jacobians import TorchFunction
 from twoaxis.adapters.model_loss import LossAt, flat_tensors, put_into, torch_gradient
 from twoaxis.adapters.unknowns import Model, torch_jacobian
 from twoaxis.arrays import FloatArray
@@ -185,6 +186,68 @@ class Twin(Model):
             slopes = torch_gradient(torch, total, [*tensors, *leaves.values()])
         by_weights, by_stored = slopes[: len(tensors)], slopes[len(tensors) :]
         return LossAt(float(total.detach()), np.concatenate(by_weights), np.concatenate(by_stored))
+
+    def _by_weights(
+        self,
+        names: Sequence[str],
+        function: Callable[[Self, Mapping[str, Any], Any], Any],
+        pointwise: bool = True,
+    ) -> TorchFunction:
+        """Return a function of a twin, the unknowns and points as one of weights.
+
+        One network can be replaced by one with weights for each point; of an ensemble only all.
+        """
+        models = self.network()
+        single = len(self.members) == 1
+        module = models[0] if single else models
+        moving = [name.partition(".")[2] for name in self._moving] if single else self._moving
+
+        @contextmanager
+        def opened(numbers: FloatArray) -> Iterator[list[Any]]:
+            with self.undisturbed(), self.torch.enable_grad():
+                yield list(self._leaves(dict(zip(names, numbers.tolist(), strict=True))).values())
+
+        def called(network: Any, leaves: Sequence[Any], points: Any) -> Any:
+            state = copy.copy(self)
+            held = self.torch.nn.ModuleList([network, *models[1:]]) if single else network
+            state.solver = _sharing(self.solver, held)
+            return function(state, dict(zip(names, leaves, strict=True)), points)
+
+        return TorchFunction(self.torch, module, moving, called, opened, pointwise=pointwise)
+
+    def equations_by_weights(self, term: Term, names: Sequence[str]) -> TorchFunction:
+        """Return a condition, a column for each equation and network, as a function of weights."""
+
+        def equations(state: Self, leaves: Mapping[str, Any], points: Any) -> Any:
+            here = term.moved(self.label_tensor(points, list(term.axes)))
+            return self.torch.cat(state._evaluate([here], leaves), dim=1)
+
+        return self._by_weights(names, equations)
+
+    def outputs_by_weights(self, names: Sequence[str]) -> TorchFunction:
+        """Return the outputs, a mean over the networks, as a function of weights."""
+
+        def outputs(state: Self, leaves: Mapping[str, Any], points: Any) -> Any:
+            del leaves  # the field is that of the weights alone
+            samples = self.label_tensor(points, list(self.problem.input_variables))
+            found = [
+                state.output(samples, member).as_subclass(self.torch.Tensor)
+                for member in self.members
+            ]
+            return self.torch.stack(found).mean(dim=0)
+
+        return self._by_weights(names, outputs)
+
+    def misfits_by_weights(self, terms: Sequence[Term], names: Sequence[str]) -> TorchFunction:
+        """Return misfits of conditions, (K, 1), whose squares have the sum of their means."""
+
+        def misfits(state: Self, leaves: Mapping[str, Any], points: Any) -> Any:
+            del points  # conditions have their own
+            parts = [part.reshape(-1, 1) for part in state._evaluate(terms, leaves)]
+            share = len(self.members)
+            return self.torch.cat([part / (share * len(part)) ** 0.5 for part in parts])
+
+        return self._by_weights(names, misfits, pointwise=False)
 
     def _leaves(self, stored: Mapping[Any, float]) -> dict[str, Any]:
         options = {"dtype": self.dtype, "device": self.device, "requires_grad": True}
