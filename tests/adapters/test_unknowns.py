@@ -35,6 +35,9 @@ class Line(Model):
     def moved(self, weights):
         raise NotImplementedError("a line has no weights")
 
+    def network(self):
+        raise NotImplementedError("a line has no network")
+
     def equations(self, points, stored):
         a, b, d = (stored.get(name, 1.0) for name in "abd")
         return [np.stack([a * points, points - b], axis=1), (a * b * d + points)[:, None]]

@@ -37,6 +37,8 @@ AGREEMENT = 1e-9
 #: Relative change of the numbers for a difference, and how much of it a derivative may miss: the
 #: former is well above the rounding of a residual that is computed in float32 inside.
 STEP, DIFFERENCE = 1e-3, 0.02
+#: A change of this share of the values is none: it may be their rounding.
+NOTHING = 1e-6
 
 Way = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
@@ -124,8 +126,8 @@ class PointFunction(ABC):
                 for sign in (0.5, -0.5)
             )
             change = ahead - behind
-            off, size = float(np.median(np.abs(found - change))), float(np.sqrt((change**2).mean()))
-            if off > DIFFERENCE * size:
+            off, size = float(np.median(np.abs(found - change))), _mean_size(change)
+            if off > max(DIFFERENCE * size, NOTHING * _mean_size(ahead)):
                 raise InputError(
                     f"values that change with the {name} as their derivatives say",
                     f"a change of {size:.3g} that is missed by {off:.3g}, at the median",
@@ -149,6 +151,10 @@ class PointFunction(ABC):
         if right:
             self._checked = points.copy()
         return right
+
+
+def _mean_size(values: FloatArray) -> float:
+    return float(np.sqrt((values**2).mean()))
 
 
 # ---------------------------------------------------------------- JAX

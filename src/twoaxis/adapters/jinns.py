@@ -27,13 +27,8 @@ from twoaxis.adapters.foreign import (
     space_axes,
 )
 from twoaxis.adapters.jacobians import JaxFunction
-from twoaxis.adapters.model_loss import (
-    LossAt,
-    ModelObjective,
-    at_stored_numbers,
-    without_objective,
-)
-from twoaxis.adapters.model_weights import ModelWeights
+from twoaxis.adapters.model_loss import LossAt, without_objective
+from twoaxis.adapters.model_weights import Functions, Trained
 from twoaxis.adapters.observed import (
     Readings,
     alone_or_columns,
@@ -170,71 +165,39 @@ def from_jinns(
         seen = {"observed": sites, "fitted": fitted}
     exact = model if model.precision == "float64" else JinnsModel(jax, loss, params, "float64")
     batch = _whole_batch(jax, jinns, loss, known, points, observed)
-    function = None if isinstance(batch, str) else exact.compiled_loss(batch)
     places = [each.place for each in unknowns]
     imposed = _imposed(jax, loss)
     generated = hasattr(points, "get_batch")
     border = _batch(jinns, loss, points, None) if generated and imposed else None
-    about = about_model("jinns", "jinns", loss.u, exact.weights.size, model.own)
 
-    def objective(state: JinnsModel, parameters: Mapping[str, Parameter]) -> ModelObjective | None:
-        if function is None:
-            return None
-        return ModelObjective(
-            Parameters(parameters),
-            state.weights,
-            at_stored_numbers(function, unknowns),
-            lambda weights, parameters: freeze(exact.moved(weights), parameters),
-            lambda weights: exact.moved(weights).network(),
-        )
-
-    def weights(state: JinnsModel, parameters: Mapping[str, Parameter]) -> ModelWeights:
-        return ModelWeights(
-            Parameters(parameters),
-            state.weights,
-            where,
+    def functions(state: JinnsModel) -> Functions:
+        return Functions(
             [state.equations_by_weights(places)],
             state.outputs_by_weights(places),
-            moved,
-            lambda weights: exact.moved(weights).network(),
-            unknowns=unknowns,
-            columns=observed_outputs(found) if found else columns,
-            observed=seen.get("observed"),
-            misfits=state.misfits_by_weights(imposed, border, places) if border else None,
+            None if border is None else state.misfits_by_weights(imposed, border, places),
         )
 
-    def moved(vector: FloatArray, parameters: Mapping[str, Parameter]) -> FrozenResidual:
-        state = exact.moved(vector)
-        system = weights(state, parameters)
-        fitted = {"fitted": system.field(vector)} if seen else {}
-        return freeze(
-            state,
-            parameters,
-            notes=frozen.notes,
-            **{**seen, **fitted},
-            objective=objective(state, parameters),
-            weights=system,
-            about=about,
-        )
-
-    frozen = freeze(
-        model,
-        checked,
-        notes=(
-            *precision_notes(model.precision, model.precision, model.own),
-            *(note for _, notes in delivered for note in notes),
-            *influence.notes(),
-            *_training_notes(loss, model, where, unknowns, checked),
-            *found_note(found),
-            *([without_objective(batch)] if isinstance(batch, str) else []),
-            *_condition_notes(loss, imposed, generated),
-        ),
-        **seen,
-        objective=objective(exact, checked),
-        weights=weights(exact, checked),
-        about=about,
+    notes = (
+        *precision_notes(model.precision, model.precision, model.own),
+        *(note for _, notes in delivered for note in notes),
+        *influence.notes(),
+        *_training_notes(loss, model, where, unknowns, checked),
+        *found_note(found),
+        *([without_objective(batch)] if isinstance(batch, str) else []),
+        *_condition_notes(loss, imposed, generated),
     )
-    return frozen
+    about = about_model("jinns", "jinns", loss.u, exact.weights.size, model.own)
+    return Trained(
+        exact,
+        freeze,
+        functions,
+        where,
+        unknowns,
+        None if isinstance(batch, str) else exact.compiled_loss(batch),
+        seen,
+        observed_outputs(found) if found else columns,
+        {"notes": notes, "about": about},
+    ).frozen(model, checked)
 
 
 @final

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, Generic, NamedTuple, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.adapters.foreign import as_points, explained, typical_values
 from twoaxis.adapters.jacobians import PointFunction
+from twoaxis.adapters.model_loss import LossAt, ModelObjective, at_stored_numbers
 from twoaxis.adapters.observed import alone_or_columns
-from twoaxis.adapters.unknowns import Unknown
+from twoaxis.adapters.unknowns import Model, Unknown
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameters
 
+State = TypeVar("State", bound=Model)
 #: Conditions know their points themselves.
 NOWHERE = np.zeros((1, 1))
 #: Points that tell how Jacobians are computed.
@@ -211,6 +213,104 @@ class ModelWeights:
             for name, p in self.parameters.items()
         }
         return self.freeze(_vector(weights), Parameters(known))
+
+
+class Functions(NamedTuple):
+    """The parts of a `ModelWeights` that a library evaluates, of one state of a model."""
+
+    equations: Sequence[PointFunction]
+    outputs: PointFunction
+    misfits: PointFunction | None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Trained(Generic[State]):
+    """A model whose library knows its training, and what every state of it shares.
+
+    Attributes
+    ----------
+    exact : Model
+        In double precision.
+    freeze : callable
+        ``freeze(state, parameters, **more)``: the frozen residual of a state.
+    functions : callable
+        ``functions(state)``: what the library evaluates.
+    points : array, or sequence of arrays
+        The residual points.
+    unknowns : sequence of Unknown
+    loss : callable or None
+        ``loss(weights, stored)``: the training loss, where it is known.
+    observations : mapping
+        `observed`, `data` and `fitted`, as far as they are known.
+    columns : sequence of int, or array
+        The observed outputs, as for `ModelWeights`.
+    more : mapping
+        Of the frozen residual: `notes` and `about`.
+    """
+
+    exact: State
+    freeze: Callable[..., FrozenResidual]
+    functions: Callable[[State], Functions]
+    points: Any
+    unknowns: Sequence[Unknown]
+    loss: Callable[[FloatArray, Mapping[Any, float]], LossAt] | None
+    observations: Mapping[str, Any]
+    columns: Sequence[int] | NDArray[np.intp]
+    more: Mapping[str, Any]
+
+    def frozen(self, model: State, parameters: Mapping[str, Any]) -> FrozenResidual:
+        """Return the residual of the delivered model, evaluated in the precision of `model`."""
+        return self._frozen(model, self.exact, parameters, self.observations)
+
+    def _moved(self, weights: FloatArray, parameters: Parameters) -> FrozenResidual:
+        """Return the residual with other weights, with all that the delivered one has."""
+        state, seen = self.exact.moved(weights), dict(self.observations)
+        if "fitted" in seen:
+            seen["fitted"] = self._weights(state, parameters).field(weights)
+        return self._frozen(state, state, parameters, seen)
+
+    def _frozen(
+        self, model: State, state: State, parameters: Mapping[str, Any], seen: Mapping[str, Any]
+    ) -> FrozenResidual:
+        return self.freeze(
+            model,
+            parameters,
+            **self.more,
+            **seen,
+            objective=self._objective(state, parameters),
+            weights=self._weights(state, parameters),
+        )
+
+    def _network(self, weights: FloatArray) -> Any:
+        return self.exact.moved(weights).network()
+
+    def _objective(self, state: State, parameters: Mapping[str, Any]) -> ModelObjective | None:
+        if self.loss is None:
+            return None
+        return ModelObjective(
+            Parameters(parameters),
+            state.weights,
+            at_stored_numbers(self.loss, self.unknowns),
+            lambda weights, known: self.freeze(self.exact.moved(weights), known),
+            self._network,
+        )
+
+    def _weights(self, state: State, parameters: Mapping[str, Any]) -> ModelWeights:
+        equations, outputs, misfits = self.functions(state)
+        return ModelWeights(
+            Parameters(parameters),
+            state.weights,
+            self.points,
+            equations,
+            outputs,
+            self._moved,
+            self._network,
+            unknowns=self.unknowns,
+            columns=self.columns,
+            observed=self.observations.get("observed"),
+            misfits=misfits,
+        )
 
 
 def _vector(weights: Any) -> FloatArray:

@@ -254,6 +254,10 @@ class Model(ABC):
     def moved(self, weights: FloatArray) -> Self:
         """Return the same model with other weights."""
 
+    @abstractmethod
+    def network(self) -> Any:
+        """Return a copy of the network, or of its tree of weights."""
+
 
 @final
 class FrozenEquations:

@@ -61,10 +61,6 @@ class Backend(Model):
         """Return the outputs of the network, (N, outputs)."""
 
     @abstractmethod
-    def network(self) -> Any:
-        """Return a copy of the network, or of its tree of weights."""
-
-    @abstractmethod
     def loss(
         self, compiled: CompiledLoss, weights: FloatArray, stored: Mapping[Any, float]
     ) -> LossAt:

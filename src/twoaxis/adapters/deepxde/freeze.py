@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,8 @@ from twoaxis.adapters.foreign import (
     space_axes,
     typical_values,
 )
-from twoaxis.adapters.model_loss import ModelObjective, at_stored_numbers, without_objective
-from twoaxis.adapters.model_weights import ModelWeights
+from twoaxis.adapters.model_loss import without_objective
+from twoaxis.adapters.model_weights import Functions, Trained
 from twoaxis.adapters.observed import (
     Readings,
     alone_or_columns,
@@ -46,7 +47,6 @@ from twoaxis.adapters.unknowns import FrozenEquations, Unknown
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
-from twoaxis.parameters import Parameters
 from twoaxis.result import Message
 from twoaxis.views import View
 
@@ -193,68 +193,31 @@ def from_deepxde(
         exact = open_backend(dde, model, double=True)
     compiled = compiled_loss(model)
     seen, found = _observations(dde, model, backend, columns, observed)
-    unknown = list(equations.unknowns.values())
-    places: list[Any] = [each.place for each in unknown]
+    places: list[Any] = [each.place for each in equations.unknowns.values()]
     imposed = _imposed(dde, model, len(influence.widths))
     data = copy.copy(model.data)  # the points of the last step
-    about = about_model("DeepXDE", "deepxde", model.net, exact.weights.size, backend.own)
-    about["backend"] = dde.backend.backend_name
 
-    def objective(state: Backend, parameters: Mapping[str, Any]) -> ModelObjective | None:
-        if not isinstance(compiled, CompiledLoss):
-            return None
-        return ModelObjective(
-            Parameters(parameters),
-            state.weights,
-            at_stored_numbers(
-                lambda weights, stored: exact.loss(compiled, weights, stored), unknown
-            ),
-            lambda weights, parameters: freeze(exact.moved(weights), parameters),
-            lambda weights: exact.moved(weights).network(),
-        )
-
-    def weights(state: Backend, parameters: Mapping[str, Any]) -> ModelWeights:
-        return ModelWeights(
-            Parameters(parameters),
-            state.weights,
-            where,
+    def functions(state: Backend) -> Functions:
+        return Functions(
             [state.equations_by_weights(places)],
             state.outputs_by_weights(places),
-            moved,
-            lambda weights: exact.moved(weights).network(),
-            unknowns=unknown,
-            columns=observed_outputs(found) if found else columns,
-            observed=seen.get("observed"),
-            misfits=state.misfits_by_weights(data, imposed, places) if imposed else None,
+            state.misfits_by_weights(data, imposed, places) if imposed else None,
         )
 
-    def moved(vector: FloatArray, parameters: Mapping[str, Any]) -> FrozenResidual:
-        state = exact.moved(vector)
-        system = weights(state, parameters)
-        fitted = {"fitted": system.field(vector)} if seen else {}
-        return freeze(
-            state,
-            parameters,
-            notes=frozen.notes,
-            **{**seen, **fitted},
-            objective=objective(state, parameters),
-            weights=system,
-            about=about,
-        )
-
-    frozen = freeze(
-        backend,
-        checked,
-        notes=(
-            *notes,
-            *found_note(found),
-            *([without_objective(compiled)] if isinstance(compiled, str) else []),
-        ),
-        **seen,
-        objective=objective(exact, checked),
-        weights=weights(exact, checked),
-        about=about,
-    )
+    about = about_model("DeepXDE", "deepxde", model.net, exact.weights.size, backend.own)
+    about["backend"] = dde.backend.backend_name
+    unknown_loss = [without_objective(compiled)] if isinstance(compiled, str) else []
+    frozen = Trained(
+        exact,
+        freeze,
+        functions,
+        where,
+        list(equations.unknowns.values()),
+        None if isinstance(compiled, str) else partial(exact.loss, compiled),
+        seen,
+        observed_outputs(found) if found else columns,
+        {"notes": (*notes, *found_note(found), *unknown_loss), "about": about},
+    ).frozen(backend, checked)
     frozen.at(frozen.coordinates(typical_values(checked)))  # raises early where it is not finite
     return frozen
 
@@ -266,7 +229,8 @@ def _imposed(dde: Any, model: Any, equations: int) -> list[int]:
     """
     data = model.data
     factors = np.ones(1) if model.loss_weights is None else as_numpy(model.loss_weights).ravel()
-    factors = np.broadcast_to(factors, equations + len(data.bcs)) if factors.size == 1 else factors
+    if factors.size != equations + len(data.bcs):
+        factors = np.ones(equations + len(data.bcs))  # one for all
     return [
         number
         for number, condition in enumerate(data.bcs)

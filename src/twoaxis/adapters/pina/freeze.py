@@ -26,8 +26,8 @@ from twoaxis.adapters.foreign import (
     precision_notes,
     refuse_functions,
 )
-from twoaxis.adapters.model_loss import ModelObjective, at_stored_numbers, without_objective
-from twoaxis.adapters.model_weights import ModelWeights
+from twoaxis.adapters.model_loss import without_objective
+from twoaxis.adapters.model_weights import Functions, Trained
 from twoaxis.adapters.observed import (
     Readings,
     alone_or_columns,
@@ -183,68 +183,37 @@ def from_pina(
         if term.name not in [each.name for each in terms]
         and _condition_weight(solver, term.name) != 0
     ]
+
+    def functions(state: Twin) -> Functions:
+        return Functions(
+            [state.equations_by_weights(term, names) for term in terms],
+            state.outputs_by_weights(names),
+            state.misfits_by_weights(imposed, names) if imposed else None,
+        )
+
+    notes = (
+        *precision_notes(twin.precision, twin.precision, twin.own),
+        *(note for _, notes in known.values() for note in notes),
+        *_training_notes(solver, terms),
+        *influence.notes(),
+        *found_note(found),
+        *([without_objective(whole)] if isinstance(whole, str) else []),
+    )
     about = about_model(
         "PINA", "pina-mathlab", solver._pina_models[0], exact.weights.size, twin.own
     )
     about["solver"] = type(solver).__name__
-
-    def objective(state: Twin, parameters: Mapping[str, Parameter]) -> ModelObjective | None:
-        if isinstance(whole, str):
-            return None
-        return ModelObjective(
-            Parameters(parameters),
-            state.weights,
-            at_stored_numbers(lambda weights, stored: exact.loss(whole, weights, stored), unknowns),
-            lambda weights, parameters: freeze(exact.moved(weights), parameters),
-            lambda weights: exact.moved(weights).network(),
-        )
-
-    def weights(state: Twin, parameters: Mapping[str, Parameter]) -> ModelWeights:
-        return ModelWeights(
-            Parameters(parameters),
-            state.weights,
-            where[0] if shared else where,
-            [state.equations_by_weights(term, names) for term in terms],
-            state.outputs_by_weights(names),
-            moved,
-            lambda weights: exact.moved(weights).network(),
-            unknowns=unknowns,
-            columns=observed_outputs(found) if found else columns,
-            observed=seen.get("observed"),
-            misfits=state.misfits_by_weights(imposed, names) if imposed else None,
-        )
-
-    def moved(vector: FloatArray, parameters: Mapping[str, Parameter]) -> FrozenResidual:
-        state = exact.moved(vector)
-        system = weights(state, parameters)
-        fitted = {"fitted": system.field(vector)} if seen else {}
-        return freeze(
-            state,
-            parameters,
-            notes=frozen.notes,
-            **{**seen, **fitted},
-            objective=objective(state, parameters),
-            weights=system,
-            about=about,
-        )
-
-    frozen = freeze(
-        twin,
-        checked,
-        notes=(
-            *precision_notes(twin.precision, twin.precision, twin.own),
-            *(note for _, notes in known.values() for note in notes),
-            *_training_notes(solver, terms),
-            *influence.notes(),
-            *found_note(found),
-            *([without_objective(whole)] if isinstance(whole, str) else []),
-        ),
-        **seen,
-        objective=objective(exact, checked),
-        weights=weights(exact, checked),
-        about=about,
-    )
-    return frozen
+    return Trained(
+        exact,
+        freeze,
+        functions,
+        where[0] if shared else where,
+        unknowns,
+        None if isinstance(whole, str) else partial(exact.loss, whole),
+        seen,
+        observed_outputs(found) if found else columns,
+        {"notes": notes, "about": about},
+    ).frozen(twin, checked)
 
 
 def _columns(problem: Any, field: str | Sequence[str] | None) -> list[int]:
