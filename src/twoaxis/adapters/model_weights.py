@@ -103,17 +103,18 @@ class ModelWeights:
     ) -> tuple[FloatArray, FloatArray]:
         """Return derivatives by the weights, (N, W), and by the physical parameters, (N, d)."""
         numbers, slopes = self._numbers(physical)
-        vector, count = _vector(weights), self.start.size
+        vector = _vector(weights)
+        by_numbers: list[FloatArray] = []
 
-        def both(function: PointFunction, where: FloatArray) -> FloatArray:
-            by_weights = function.by_weights(vector, numbers, where)
-            by_numbers = function.by_numbers(vector, numbers, where)
-            function.check_against_differences(vector, numbers, where, by_weights, by_numbers)
-            return np.concatenate([by_weights, by_numbers], axis=2)
+        def by_weights(function: PointFunction, where: FloatArray) -> FloatArray:
+            found = function.by_weights(vector, numbers, where)
+            by_numbers.append(function.by_numbers(vector, numbers, where))
+            function.check_against_differences(vector, numbers, where, found, by_numbers[-1])
+            return found
 
         with _evaluated("residual"):
-            found = _joined(self._each(points, both))
-        return found[:, :count], found[:, count:] / slopes
+            rows = _joined(self._each(points, by_weights))
+        return rows, _joined(by_numbers) / slopes
 
     def _each(
         self, points: Any, call: Callable[[PointFunction, FloatArray], FloatArray]
@@ -319,7 +320,8 @@ def _vector(weights: Any) -> FloatArray:
 
 def _joined(parts: Sequence[FloatArray]) -> FloatArray:
     """Return derivatives (N, m, k) as rows, equation after equation."""
-    return np.concatenate([part.swapaxes(0, 1).reshape(-1, part.shape[2]) for part in parts])
+    rows = [part.swapaxes(0, 1).reshape(-1, part.shape[2]) for part in parts]
+    return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
 
 def _evaluated(what: str) -> Any:
