@@ -87,12 +87,32 @@ def percent(value: float, sign: str = "") -> str:
     return "–" if math.isnan(value) else f"{number(value, sign + '.3g')}%"
 
 
+def p_value(value: float, digits: int = 2) -> str:
+    """Return a p-value with a few digits, and one that underflows as a bound.
+
+    >>> p_value(0.01234), p_value(0.0)
+    ('0.012', '< 1e−300')
+    """
+    return "< 1e−300" if value == 0 else number(value, f".{digits}g")
+
+
+def p_equals(value: float) -> str:
+    """Return a p-value with its relation, to be written after "p".
+
+    >>> p_equals(0.01234), p_equals(0.0)
+    ('= 0.012', '< 1e−300')
+    """
+    return p_value(value) if value == 0 else f"= {p_value(value)}"
+
+
 def quantity(value: float, unit: str) -> str:
     """Return a number with its unit, as the tables of actions show it.
 
-    >>> quantity(0.25, "m"), quantity(2.0, "")
-    ('0.25 m', '2')
+    >>> quantity(0.25, "m"), quantity(2.0, ""), quantity(0.012345, "p-value")
+    ('0.25 m', '2', '0.0123')
     """
+    if unit == "p-value":
+        return p_value(value, 3)
     return percent(value) if unit == "%" else f"{number(value, '.5g')} {visible(unit)}".strip()
 
 

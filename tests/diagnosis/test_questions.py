@@ -127,6 +127,29 @@ def test_of_two_parameters_the_contradicted_one_is_named():
     assert found.routes == {"k": Route.CONTRADICTED_BY_DATA, "c": Route.CONSISTENT_WITH_DATA}
 
 
+def test_parameters_that_are_contradicted_together_have_one_next_step():
+    names = {"k": 1.2, "c": 1.3}
+    known = {n: ta.Parameter(delivered=v, bounds=(0.2, 5.0)) for n, v in names.items()}
+    frozen = ta.FrozenResidual(
+        lambda k, c: two_rates(k, c) - two_rates(**names), known, np.r_[T, T], ta.views.Pointwise()
+    )
+    data = two_rates(TRUE, TRUE) + NOISE * np.random.default_rng(0).standard_normal(2 * len(T))
+    resolution = ta.resolve(two_rates, known, NOISE, replicas=20, progress=False)
+    found = ta.audit(frozen, resolution=resolution, data=data, tolerance=ta.Tolerance(5, 5, 5))
+    assert set(found.routes.values()) == {Route.CONTRADICTED_BY_DATA}
+    (action,) = found.actions
+    assert action.kind == "contradiction"
+    numbers = {each.label: each.value for each in action.numbers}
+    matched = found.group("/matched")
+    for name, delivered in names.items():
+        assert numbers[f"delivered value of {name}"] == delivered
+        estimate = float(matched["estimate"].sel(parameter=name))
+        assert numbers[f"matched estimate of {name}"] == estimate
+    p = float(found.group("/resimulation")["p_value"].sel(value_of="delivered"))
+    assert action.numbers[-1].value == p
+    assert action.numbers[-1].unit == "p-value"
+
+
 def test_a_field_that_misses_the_data_because_training_was_stopped():
     stopped = audited(1.3, fitted=decay(TRUE) + 0.2, history=path(0.5))
     finished = audited(1.3, fitted=decay(TRUE) + 0.2, history=path(0.0))

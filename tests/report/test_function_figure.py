@@ -9,7 +9,9 @@ from web_pages import Reader
 
 import twoaxis as ta
 from twoaxis import report
+from twoaxis.diagnosis.functions import deciding_node
 from twoaxis.report.figures.function import curves_of, describe
+from twoaxis.report.theme import named
 
 X = np.linspace(0, 1, 41)
 NODES = np.linspace(0, 1, 5)
@@ -162,3 +164,18 @@ def test_results_show_a_function_once_and_not_its_nodes(resolution, audit):
         lambda k: k(X), {"k": flat}, noise=0.1, replicas=2, vectorized=True, progress=False
     )
     assert known.parameters.value_words(known.center.values) == "k(x) = 1"
+
+
+def test_nodes_on_the_decision_map_share_a_marker_and_their_labels_do_not_overlap(audit):
+    ax = ta.plots.plot_decision_map(audit)
+    drawn = [line for line in ax.lines if line.get_marker() != "None"]
+    assert len(drawn) == len(NODES)
+    assert {line.get_marker() for line in drawn} == {"o"}
+    ax.figure.canvas.draw()
+    nodes = [named(audit.parameters[name], name) for name in audit.names]
+    labels = [text for text in ax.texts if text.get_text() in nodes]
+    # The deciding one is named whatever else there is.
+    deciding = deciding_node(audit, audit.functions["k"])
+    assert named(audit.parameters[deciding], deciding) in [text.get_text() for text in labels]
+    boxes = [text.get_window_extent() for text in labels]
+    assert not any(a.overlaps(b) for j, a in enumerate(boxes) for b in boxes[:j])

@@ -28,7 +28,7 @@ from twoaxis.geometry.regions import cell_regions, equation_regions
 from twoaxis.geometry.score import least_step
 from twoaxis.io import Layout, Variable
 from twoaxis.resolution import needed_observations
-from twoaxis.text import number, percent, sentence, visible
+from twoaxis.text import number, p_equals, percent, sentence, visible
 
 if TYPE_CHECKING:
     from twoaxis.diagnosis.result import Audit
@@ -85,7 +85,7 @@ class Number(NamedTuple):
     label : str
     value : float
     unit : str
-        "%", the name of a unit, or nothing.
+        "%", "p-value", the name of a unit, or nothing.
     """
 
     label: str
@@ -183,7 +183,8 @@ def _of_parameter(audit: Audit, name: str) -> Iterator[Action]:
     elif route is Route.TRAINING_NOT_FINISHED:
         yield _train_on(audit)
     elif route is Route.CONTRADICTED_BY_DATA:
-        yield _contradicted(audit, name)
+        numbers = [other for other in audit.scalars if audit.routes[other] is route]
+        yield _contradicted(audit, numbers if name in numbers else [name])  # or one node
 
 
 def _beyond(audit: Audit, name: str, axis: str) -> float:
@@ -293,7 +294,7 @@ def _deliver(audit: Audit, name: str) -> Action:
         # What the field prefers is not better only because the field prefers it.
         text += (
             "Do not move there: the data contradict that value "
-            f"(p = {number(p, '.2g')}). Train network and parameter together with a second-order "
+            f"(p {p_equals(p)}). Train network and parameter together with a second-order "
             "method until they converge; the field itself must change."
         )
     else:
@@ -316,7 +317,7 @@ def _p_of(audit: Audit, label: str) -> float:
 def _mend_model(audit: Audit) -> Action:
     group = audit.need("/checks")
     numbers = tuple(
-        Number(f"p-value: {visible(name)}", float(p))
+        Number(f"p-value: {visible(name)}", float(p), "p-value")
         for name, p in zip(group["check"].values, group["p_value"].values, strict=True)
     )
     text = (
@@ -363,40 +364,60 @@ def _train_on(audit: Audit) -> Action:
     return Action("training", "Finish the training", text, call)
 
 
-def _contradicted(audit: Audit, name: str) -> Action:
-    one = audit.need("/matched").sel(parameter=name)
-    estimate, low, high = (float(one[n]) for n in ("estimate", "lower", "upper"))
-    level = 100 * float(one["level"])
-    delivered = audit.parameters[name].delivered
-    assert delivered is not None  # it was simulated
-    numbers = (
-        Number("delivered value", delivered),
-        Number("matched estimate", estimate),
-        Number(f"{level:g}% profile interval, lower end", low),
-        Number(f"{level:g}% profile interval, upper end", high),
-        Number("p-value of the delivered value", _p_of(audit, "delivered")),
+def _contradicted(audit: Audit, names: Sequence[str]) -> Action:
+    """Return what to do about values that the data contradict: they were simulated together."""
+    matched = audit.need("/matched")
+    several = len(names) > 1
+    numbers, said, better, allowed = [], [], [], []
+    for name in names:
+        one = matched.sel(parameter=name)
+        estimate, low, high = (float(one[n]) for n in ("estimate", "lower", "upper"))
+        level = f"{100 * float(one['level']):g}%"
+        delivered = audit.parameters[name].delivered
+        assert delivered is not None  # it was simulated
+        of = f" of {name}" if several else ""
+        numbers += [
+            Number(f"delivered value{of}", delivered),
+            Number(f"matched estimate{of}", estimate),
+            Number(f"{level} profile interval{of}, lower end", low),
+            Number(f"{level} profile interval{of}, upper end", high),
+        ]
+        said.append(f"{name} = {number(delivered)}")
+        better.append(number(estimate))
+        allowed.append(f"{number(low)} to {number(high)}")
+    value, its, it = ("values", "their", "them") if several else ("value", "its", "it")
+    numbers.append(
+        Number(f"p-value of the delivered {value}", _p_of(audit, "delivered"), "p-value")
     )
     text = (
-        f"Put back into the forward model, {name} = {number(delivered)} explains the data worse "
-        f"than {number(estimate)} does; the data allow {number(low)} to {number(high)}. Report "
-        f"that, not the delivered value. "
+        f"Put back into the forward model, {_listed(said)} {'explain' if several else 'explains'} "
+        f"the data worse than {_listed(better)} {'do' if several else 'does'}; the data allow "
+        f"{_listed(allowed)}. Report {'these' if several else 'that'}, not the delivered {value}. "
     )
     p = _p_of(audit, "preferred")
-    if math.isnan(audit.percent("gap", name)) or math.isnan(p):
+    if any(math.isnan(audit.percent("gap", name)) for name in names) or math.isnan(p):
         text += "What the field prefers is not determined, so that the cause stays open."
     elif p < 1 - audit.level:
         text += (
-            "The value that its own field prefers is contradicted, too: the field is the cause. "
+            f"The {value} that {its} own field prefers {'are' if several else 'is'} contradicted, "
+            "too: the field is the cause. "
             "Give its residual more evidence (views, weights, points), or train it with the "
-            "matched value fixed and look where the residual stays large."
+            f"matched {value} fixed and look where the residual stays large."
         )
     else:
         text += (
-            "The data do not contradict the value that its own field prefers: training did not "
-            "deliver it. Finish network and parameter together with a second-order method."
+            f"The data do not contradict the {value} that {its} own field prefers: training did "
+            f"not deliver {it}. Finish network and {'parameters' if several else 'parameter'} "
+            "together with a second-order method."
         )
     call = "twoaxis.evidence_map(frozen)"
-    return Action("contradiction", f"Use the matched fit of {name}", text, call, numbers)
+    title = f"Use the matched fit of {_listed(list(names))}"
+    return Action("contradiction", title, text, call, tuple(numbers))
+
+
+def _listed(words: Sequence[str]) -> str:
+    """Return words with commas, and the last with "and"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _reason(audit: Audit, code: str) -> str:
@@ -406,7 +427,7 @@ def _reason(audit: Audit, code: str) -> str:
 def _simulate(audit: Audit, route: Route) -> Action:
     """Return what to do about all values that nothing speaks against, of one route."""
     names = [visible(name) for name, verdict in audit.subjects.items() if verdict.route is route]
-    some = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    some = _listed(names)
     if route is Route.SELF_CONSISTENT:
         why = (
             f"Training stopped at the value of {some} that its own field prefers, which says "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from twoaxis.diagnosis.functions import largest_node, place_of
 from twoaxis.parameters import Parameters
-from twoaxis.text import number, percent, sentence, shortened, visible
+from twoaxis.text import number, p_value, percent, sentence, shortened, visible
 
 if TYPE_CHECKING:
     from twoaxis.diagnosis.result import Audit
@@ -235,7 +235,7 @@ def resimulation_rows(audit: Audit) -> list[Resimulated]:
                 number(float(one["rms"]), ".3f"),
                 number(float(one["reduced_chi_square"]), ".3f"),
                 number(float(one["deviance"]), ".2f"),
-                "< 1e−300" if p == 0 else number(p, ".2g"),
+                p_value(p),
                 "" if status == "simulated" else visible(status),
             )
         )

@@ -44,7 +44,7 @@ from twoaxis.diagnosis.decision_map import Route
 from twoaxis.io import Layout, Variable
 from twoaxis.resolution.misfit import FEWEST
 from twoaxis.statistics import squares_limit
-from twoaxis.text import number, percent
+from twoaxis.text import number, p_equals, percent
 
 if TYPE_CHECKING:
     from twoaxis.diagnosis.result import Audit
@@ -194,7 +194,7 @@ def _model(audit: Audit, alarm: float) -> Question:
     return Question(
         "model",
         "no",
-        f"{meaning} (p {_p(p)}){also}",
+        f"{meaning} (p {p_equals(p)}){also}",
         Route.MODEL_DOES_NOT_FIT,
         measured=size,
         p_value=p,
@@ -283,7 +283,7 @@ def _training(audit: Audit) -> Question:
                 brief=f"{name} is on its way to about {target}",
             )
         if best is None:
-            text = f"the value of {name} has arrived: {percent(size)} are left to go"
+            text = f"the value of {name} has arrived: {percent(size)} is left to go"
             fall = 100 * float(
                 group["probe_loss_fall" if quantity == "probe_moved" else "loss_fall"]
             )
@@ -365,7 +365,7 @@ def _contradiction(audit: Audit, alarm: float) -> Question:
     outside = [name for name in wrong if not _inside(audit, matched, name)] or wrong
     facts = (
         "the deviance of the delivered value from the matched fit is "
-        f"{number(deviance, '.3g')} (p {_p(p)})"
+        f"{number(deviance, '.3g')} (p {p_equals(p)})"
     )
     if p < alarm and wrong:
         return Question(
@@ -392,7 +392,3 @@ def _inside(audit: Audit, matched: xr.Dataset, name: str) -> bool:
     delivered = audit.parameters[name].delivered
     assert delivered is not None  # it was simulated
     return bool(float(one["lower"]) <= delivered <= float(one["upper"]))
-
-
-def _p(value: float) -> str:
-    return "< 1e−300" if value == 0 else f"= {number(value, '.2g')}"

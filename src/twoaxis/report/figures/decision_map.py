@@ -19,6 +19,7 @@ from twoaxis.diagnosis.decision_map import (
     TOLERATED,
     Cell,
 )
+from twoaxis.diagnosis.functions import deciding_node
 from twoaxis.parameters import Parameter
 from twoaxis.report.inputs import as_audit, choose
 from twoaxis.report.theme import SMALL_SIZE, axis_or_new, color, label, named, plain, route_color
@@ -44,11 +45,13 @@ class Placer:
         self.character = 0.62 * SMALL_SIZE / 72 / max(shown[0], 0.5)
         self.line = 1.25 * SMALL_SIZE / 72 / max(shown[1], 0.5)
         self.taken: list[Box] = []
+        self.markers: list[tuple[float, float]] = []
         self.lines: list[Box] = []
 
     def occupy(self, x: float, y: float) -> None:
         """Keep the place of a marker free."""
-        self.taken.append((x - GAP, x + GAP, y - GAP, y + GAP))
+        self.markers.append((x, y))
+        self.taken.append(_around(x, y, GAP))
 
     def avoid_line(self, x: float | None = None, y: float | None = None) -> None:
         """Keep labels off a vertical line at `x` or a horizontal one at `y`."""
@@ -62,8 +65,14 @@ class Placer:
         lines = words.split("\n")
         return max(map(len, lines)) * self.character, len(lines) * self.line
 
-    def beside(self, words: str, anchors: Sequence[tuple[float, float]], of: Parameter) -> Any:
-        """Write a label next to a marker, or to whichever of several anchors has most room."""
+    def beside(
+        self, words: str, anchors: Sequence[tuple[float, float]], of: Parameter, *, needed: bool
+    ) -> None:
+        """Write a label next to a marker, or to whichever of several anchors has most room.
+
+        A label that is not needed is left out where it would cover something, or seem to belong
+        to another marker. Close to other markers, a line leads from the label to its own.
+        """
         w, h = self.size(words)
         g = GAP + 0.01
         found = []
@@ -72,12 +81,18 @@ class Placer:
             beside = [(left, low) for left in (x + g, x - g - w) for low in (level, above, below)]
             for left, low in [*beside, (x - w / 2, above), (x - w / 2, below)]:
                 box = self._inside((left, left + w, low, low + h))
-                found.append((box, bool(box[0] > x)))
-        (left, right, low, _), on_right = min(found, key=lambda one: self._crowding(one[0]))
+                crowded = self._crowding(box) + self._ambiguity(box, (x, y), 2 * GAP)
+                found.append((crowded, box, (x, y)))
+        crowded, box, own = min(found, key=lambda one: one[0])
+        if crowded > 0 and not needed:
+            return
+        left, right, low, _ = box
+        on_right = left > own[0]
+        if self._ambiguity(box, own, 4 * GAP) > 0:
+            self._lead(box, own)
         text = self._text(words, left if on_right else right, low, "left" if on_right else "right")
         text.set_color(color("ink"))
         plain(text, of=of)
-        return text
 
     def corner(self, words: str, span: tuple[float, float], rise: tuple[float, float]) -> Any:
         """Write into the emptiest corner of a cell."""
@@ -129,12 +144,30 @@ class Placer:
         shift = min(0.0, 0.99 - box[1]) or max(0.0, 0.01 - box[0])
         return box[0] + shift, box[1] + shift, box[2], box[3]
 
+    def _lead(self, box: Box, marker: tuple[float, float]) -> None:
+        """Draw a line from the edge of a marker to the nearest point of a label."""
+        x, y = marker
+        end = min(max(x, box[0]), box[1]), min(max(y, box[2]), box[3])
+        part = min(1.0, GAP / (math.dist(marker, end) or GAP))
+        x, y = x + part * (end[0] - x), y + part * (end[1] - y)
+        style = {"color": color("muted"), "lw": 0.8, "zorder": 5}
+        self.ax.plot([x, end[0]], [y, end[1]], transform=self.ax.transAxes, **style)
+
+    def _ambiguity(self, box: Box, own: tuple[float, float], reach: float) -> float:
+        """How much of a box is within reach of markers other than its own."""
+        near = [_around(x, y, reach) for x, y in self.markers if (x, y) != own]
+        return sum(_overlap(box, other) for other in near)
+
     def _crowding(self, box: Box) -> float:
         """How much of a box is taken or outside the axis."""
         covered = sum(_overlap(box, other) for other in self.taken)
         covered += sum(_overlap(box, line) for line in self.lines)
         area = (box[1] - box[0]) * (box[3] - box[2])
         return covered + 2 * (area - _overlap(box, (0.0, 1.0, 0.0, 1.0)))
+
+
+def _around(x: float, y: float, reach: float) -> Box:
+    return x - reach, x + reach, y - reach, y + reach
 
 
 def _overlap(a: Box, b: Box) -> float:
@@ -252,11 +285,15 @@ def plot_decision_map(audit: Any, *, parameter: str | None = None, ax: Any = Non
     placer = Placer(ax)
     if not math.isnan(limits[0]):
         placer.avoid_line(*_fraction(ax, *limits))
-    spots = [
-        _draw_place(ax, place, MARKERS[k % len(MARKERS)], placer) for k, place in enumerate(places)
-    ]
-    for place, spot in zip(places, spots, strict=True):
-        _write_place(place, spot, placer, len(names))
+    markers = _markers(places)
+    spots = [_draw_place(ax, place, markers[place.name], placer) for place in places]
+    deciding = [deciding_node(audit, group) for group in audit.functions.values()]
+    # Of the nodes of a function, the deciding one is named first, and others where there is room.
+    needed = [p.parameter.node is None or p.name in deciding or len(names) == 1 for p in places]
+    for first in (True, False):
+        for place, spot, need in zip(places, spots, needed, strict=True):
+            if need is first:
+                _write_place(place, spot, placer, len(names), need)
     if math.isnan(limits[0]):
         placer.write("no tolerance declared, so no cells", [(0.5, 0.97), (0.5, 0.03)])
     else:
@@ -267,6 +304,16 @@ def plot_decision_map(audit: Any, *, parameter: str | None = None, ax: Any = Non
             cells = TOLERATED
         _draw_cells(ax, cells, limits, {p.route for p in places}, placer)
     return ax
+
+
+def _markers(places: list[Place]) -> dict[str, str]:
+    """Return a marker for each parameter; the nodes of a function share one."""
+    owners = [p.name if p.parameter.node is None else p.parameter.node.function for p in places]
+    order = {owner: k for k, owner in enumerate(dict.fromkeys(owners))}
+    return {
+        p.name: MARKERS[order[owner] % len(MARKERS)]
+        for p, owner in zip(places, owners, strict=True)
+    }
 
 
 def _scale(set_scale: Any, set_limits: Any, axis: Any, values: list[float]) -> None:
@@ -337,7 +384,7 @@ def _draw_place(ax: Any, place: Place, marker: str, placer: Placer) -> tuple[flo
 
 
 def _write_place(
-    place: Place, spot: tuple[float, float] | None, placer: Placer, count: int
+    place: Place, spot: tuple[float, float] | None, placer: Placer, count: int, needed: bool
 ) -> None:
     """Write the name beside the marker and, where there is room for it, the coordinates."""
     name = named(place.parameter, place.name)
@@ -357,7 +404,8 @@ def _write_place(
         words = f"{name}\n{percent(place.x)}, {percent(place.y)}"
         if count == 1 and not math.isnan(place.trained):
             words += "\n(diamond: training view)"
-    placer.beside(words if count <= CROWD else name, anchors, place.parameter)
+    words = words if count <= CROWD else name
+    placer.beside(words, anchors, place.parameter, needed=needed)
 
 
 def _draw_cells(
