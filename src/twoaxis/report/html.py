@@ -329,10 +329,10 @@ def claims(audit: Audit) -> list[str]:
         "Resolution belongs to one matched estimator with one forward model, noise model and "
         "layout of observations. Another estimator can be better, and a wrong forward model makes "
         "it meaningless.",
-        "The displacement is that of one frozen field under one view with its weights held. It "
-        "does not say what another training run would prefer, and it is local: where the frozen "
-        "scan disagrees, the scan is more reliable, while the route follows the local "
-        "displacement and a message says where they differ.",
+        "The field displacement is that of one frozen field under one view with its weights held. "
+        "It does not say what another training run would prefer. The local displacement is its "
+        "estimate to first order: the route follows the frozen scan, and a message says where the "
+        "two are on different sides of the tolerance.",
         "Delivery can be assessed only under the view that the field was trained under.",
         "Regions and modes with much evidence show where the pull on the parameter comes from. "
         "They are not by themselves regions where the field or the data are wrong.",
