@@ -148,10 +148,14 @@ def _likelihood(audit: Audit, name: str) -> Picture:
         panels=True,
         parameter=name,
     )
-    reading = (
-        "Values below the line of 2σ are those that the data allow. The lower curve is what the "
-        "trained field alone prefers; its width says nothing about the data."
+    alone = (
+        "The lower curve is the loss of the trained field alone with the other parameters held; "
+        "the joint minimum is what it prefers."
+        if profile.sliced(audit.scan)
+        else "The lower curve is what the trained field alone prefers; its width says nothing "
+        "about the data."
     )
+    reading = f"Values below the line of 2σ are those that the data allow. {alone}"
     return Picture(
         svg, f"Likelihood of {visible(name)}, and the {profile.curve_word(audit.scan)}.", reading
     )
@@ -228,10 +232,15 @@ def _resolution(audit: Audit) -> Section:
 
 def profile_section(audit: Audit) -> Section:
     """Draw the frozen profiles."""
+    lowest = (
+        "With the other parameters held at the center, the lowest point of this curve is not what "
+        "the frozen field prefers: that is the joint minimum, and its"
+        if profile.sliced(audit.scan)
+        else "The frozen field prefers the lowest point; its"
+    )
     reading = (
-        "The frozen field prefers the lowest point; its distance from the "
-        f"{audit.center_word} is the displacement. Where the dashed parabola leaves the curve, "
-        "the local displacement is not reliable."
+        f"{lowest} distance from the {audit.center_word} is the displacement. Where the dashed "
+        "parabola leaves the curve, the local displacement is not reliable."
     )
     pictures = []
     for name in one_by_one(audit):

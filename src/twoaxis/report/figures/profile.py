@@ -74,9 +74,9 @@ def plot_profile(
         logarithmic(ax, x)
     _choose_height(ax, profile, model)
     _mark_values(ax, found, name)
-    if not _sliced(found):  # minima of several parameters together do not lie on the curve
+    if not sliced(found):  # minima of several parameters together do not lie on the curve
         _mark_minima(ax, found, name)
-    others = ", others at the center" if _sliced(found) else ""
+    others = ", others at the center" if sliced(found) else ""
     words = f"{named(own, name, unit=True)}{others}"
     label(ax, words, "residual loss of the frozen field", of=own)
     open_frame(ax)
@@ -87,14 +87,14 @@ def plot_profile(
     return ax
 
 
-def _sliced(found: FrozenScan) -> bool:
+def sliced(found: FrozenScan) -> bool:
     """Whether other parameters of interest are held at the center."""
     return len(found.parameters.of_interest) > 1
 
 
 def curve_word(found: FrozenScan) -> str:
     """Return what the curve along one parameter is."""
-    return "slice of the frozen loss" if _sliced(found) else "frozen profile"
+    return "slice of the frozen loss" if sliced(found) else "frozen profile"
 
 
 def _between(
@@ -113,13 +113,13 @@ def _between(
     # Computed values and minima are among those drawn.
     extra = np.concatenate([own, minima])
     where = np.union1d(np.linspace(low, high, FINE), extra[(extra >= low) & (extra <= high)])
-    if variable == "profile" and not _sliced(found):  # minima are off a slice
+    if variable == "profile" and not sliced(found):  # minima are off a slice
         own = np.concatenate([own, minima])
         height = np.concatenate([height, found.data["local_profile"].values])
     q, first = np.unique(own, return_index=True)
     drawn = CubicSpline(q, height[first])(where)
     # A loss is not negative; that of a profile is not below its minima, which are among `height`.
-    lowest = 0.0 if _sliced(found) else np.nanmin(height)
+    lowest = 0.0 if sliced(found) else np.nanmin(height)
     floor = lowest if variable == "profile" else -np.inf
     return parameter.to_value(where), np.maximum(drawn, floor)
 
@@ -173,7 +173,7 @@ def _mark_values(ax: Any, found: FrozenScan, name: str) -> None:
         mark(ax, "delivered", delivered, f"delivered {number(delivered)}")
     if found.minimum is not None:
         minimum = found.minimum[name]
-        word = "joint minimum" if _sliced(found) else "minimum"
+        word = "joint minimum" if sliced(found) else "minimum"
         ends = {f"on the {side} bound of {name}": f", {side} bound" for side in ("lower", "upper")}
         mark(ax, "preferred", minimum, f"{word} {number(minimum)}{ends.get(found.status, '')}")
     else:
@@ -205,7 +205,7 @@ def describe(found: FrozenScan, name: str) -> str:
     low, high = parameter.bounds
     where = "it is flat and has no minimum"
     if found.minimum is not None:
-        its = "the joint minimum" if _sliced(found) else "its minimum"
+        its = "the joint minimum" if sliced(found) else "its minimum"
         where = f"{its} lies at {number(found.minimum[name])} ({visible(found.status)})"
     delivered = parameter.delivered
     end = "" if delivered is None else f", the delivered value is {number(delivered)}"
