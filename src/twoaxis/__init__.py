@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from twoaxis.remedies import confidence_set as confidence_set
     from twoaxis.remedies import evidence_map as evidence_map
     from twoaxis.remedies import polish as polish
+    from twoaxis.remedies import refine as refine
     from twoaxis.remedies import remedy as remedy
     from twoaxis.remedies import simulated_audit as simulated_audit
     from twoaxis.remedies import suggest_sites as suggest_sites
@@ -119,6 +120,7 @@ _PUBLIC = {
         "confidence_set",
         "evidence_map",
         "polish",
+        "refine",
         "remedy",
         "simulated_audit",
         "suggest_sites",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from twoaxis.report.figures.observations import plot_observations as plot_observations
     from twoaxis.report.figures.polish import plot_polish as plot_polish
     from twoaxis.report.figures.profile import plot_profile as plot_profile
+    from twoaxis.report.figures.refinement import plot_refinement as plot_refinement
     from twoaxis.report.figures.resolution import plot_resolution as plot_resolution
     from twoaxis.report.figures.runs import plot_runs as plot_runs
     from twoaxis.report.figures.score import plot_score as plot_score
@@ -58,6 +59,7 @@ _FIGURES = {
     "plot_observations": "observations",
     "plot_polish": "polish",
     "plot_profile": "profile",
+    "plot_refinement": "refinement",
     "plot_resolution": "resolution",
     "plot_runs": "runs",
     "plot_score": "score",

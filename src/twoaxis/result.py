@@ -45,6 +45,7 @@ CLASSES = {
     "function-preference": "twoaxis.geometry.function:FunctionPreference",
     "function-resolution": "twoaxis.resolution.function:FunctionResolution",
     "polish": "twoaxis.remedies:Polish",
+    "refinement": "twoaxis.remedies:Refinement",
     "residual": "twoaxis.exported:ExportedResidual",
     "resolution": "twoaxis.resolution:Resolution",
     "runs": "twoaxis.runs:Runs",

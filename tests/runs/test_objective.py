@@ -9,7 +9,7 @@ import twoaxis as ta
 from twoaxis.remedies import polish
 from twoaxis.runs import train
 from twoaxis.runs.objective import run_objective
-from twoaxis.training.loop import boundary_sites
+from twoaxis.training.run_data import boundary_sites
 
 SMALL = {
     "datasets": 8,

@@ -232,15 +232,15 @@ def test_derivatives_cannot_be_changed_by_accident(trained):
 
 def test_runs_are_a_sequence(trained):
     runs = Runs.of([run for pair in trained.values() for run in pair])
-    assert len(runs) == 14
+    assert len(runs) == 16
     assert isinstance(runs[2:5], Runs)
     assert [run.key for run in runs[2:5]] == [run.key for run in list(runs)[2:5]]
     assert runs[-1] is list(runs)[-1]
     assert runs[0] in runs
     with pytest.raises(IndexError):
-        runs[14]
+        runs[16]
     assert len(runs[:0].to_dataframe()) == 0
-    assert repr(runs) == "<Runs: 14 of burgers; 14 finished>"
+    assert repr(runs) == "<Runs: 16 of burgers; 16 finished>"
     assert runs[0].key in repr(runs[0])
     assert "nu=" in repr(runs[0])
 

@@ -13,8 +13,9 @@ from twoaxis.runs.task import trained_runs
 from twoaxis.training import METHODS
 from twoaxis.training.backends import JaxDevice, find_device
 from twoaxis.training.batch import Batch, Progress
-from twoaxis.training.loop import NOT_DIVERGED, build_advance, in_precision, initial_state
+from twoaxis.training.loop import NOT_DIVERGED, build_advance, initial_state
 from twoaxis.training.methods import Recipe
+from twoaxis.training.run_data import in_precision
 
 EVERY_METHOD = pytest.mark.parametrize("method", METHODS)
 

@@ -14,7 +14,7 @@ from twoaxis.errors import InputError
 from twoaxis.problems import get_problem
 from twoaxis.training.backends import JaxDevice, find_device
 from twoaxis.training.batch import Batch
-from twoaxis.training.loop import boundary_sites, initial_network, residual_sites
+from twoaxis.training.loop import initial_network
 from twoaxis.training.methods import (
     METHODS,
     RBA,
@@ -26,6 +26,7 @@ from twoaxis.training.methods import (
     SensitivitySelector,
     get_method,
 )
+from twoaxis.training.run_data import boundary_sites, residual_sites
 from twoaxis.views import Gaussian, Patch, Pointwise
 
 # Method, then what the reference makes of it.
@@ -182,6 +183,7 @@ def test_the_methods_of_the_study():
         "gaussian-64",
         "gaussian",
         "selector",
+        "gauss-newton",
     ]
     for name, method in METHODS.items():
         assert method.name == name
@@ -201,6 +203,7 @@ def test_views_and_warmups_of_the_study():
         "gaussian-64": (Gaussian(rank=64), 0.2),
         "gaussian": (Gaussian(), 0.2),
         "selector": (Gaussian(), 0.2),
+        "gauss-newton": (Pointwise(), 0.0),
     }
 
 

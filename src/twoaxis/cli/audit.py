@@ -14,7 +14,6 @@ from twoaxis.cli.options import (
     PAGES,
     PROBLEM_NAMES,
     Conditions,
-    ConditionsName,
     Device,
     DeviceName,
     Method,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from twoaxis.runs import Run
 
 ASSUMED_PERCENT = 5.0
-STEPS = 5000
 SNAPSHOTS = 10
 
 
@@ -55,8 +53,8 @@ def audit(
             "--seed", "--seeds", help="Seeds of the initialization; 0-3 trains four networks."
         ),
     ] = "0",
-    steps: Steps = STEPS,
-    conditions: Conditions = ConditionsName.soft,
+    steps: Steps = None,
+    conditions: Conditions = None,
     truth: Annotated[
         bool,
         typer.Option("--truth/--no-truth", help="Use the true parameter, or ignore it."),
@@ -101,8 +99,8 @@ def audit(
         )
     if run_directory is not None:
         given = {"--method": method != "rba", "--dataset": dataset is not None}
-        given |= {"--seed": seeds != "0", "--steps": steps != STEPS}
-        given |= {"--conditions": conditions is not ConditionsName.soft}
+        given |= {"--seed": seeds != "0", "--steps": steps is not None}
+        given |= {"--conditions": conditions is not None}
         if any(given.values()):
             raise InputError(
                 "no options of a training together with --run",
@@ -122,8 +120,8 @@ def audit(
                 datasets=first if dataset is None else dataset,
                 seeds=parse_numbers(seeds, "--seed"),
                 steps=steps,
-                conditions=conditions.value,
-                snapshots=min(SNAPSHOTS, max(steps, 0)),
+                conditions=None if conditions is None else conditions.value,
+                snapshots=SNAPSHOTS if steps is None else min(SNAPSHOTS, max(steps, 0)),
                 store=where / "runs",
                 device=device.value,
             )

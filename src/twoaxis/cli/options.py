@@ -14,7 +14,16 @@ from twoaxis.cli.app import print_written
 
 # For help texts: importing the problems would load SciPy.
 PROBLEM_NAMES = ("burgers", "buckley-leverett", "allen-cahn", "darcy")
-METHOD_NAMES = ("adam", "pcgrad", "rba", "patch", "gaussian-64", "gaussian", "selector")
+METHOD_NAMES = (
+    "adam",
+    "pcgrad",
+    "rba",
+    "patch",
+    "gaussian-64",
+    "gaussian",
+    "selector",
+    "gauss-newton",
+)
 MOST_NUMBERS = 100_000
 PAGES, FIGURES = (".html", ".htm"), (".png", ".pdf", ".svg")
 
@@ -36,11 +45,16 @@ class ConditionsName(StrEnum):
 
 Device = Annotated[DeviceName, typer.Option(help="auto uses a GPU if there is one.")]
 Conditions = Annotated[
-    ConditionsName,
-    typer.Option(help="exact builds initial and boundary conditions into the field."),
+    ConditionsName | None,
+    typer.Option(
+        help="exact builds initial and boundary conditions into the field.  "
+        "[default: soft; gauss-newton exact]"
+    ),
 ]
 Method = Annotated[str, typer.Option(help=f"One of {', '.join(METHOD_NAMES)}.")]
-Steps = Annotated[int, typer.Option(help="Adam steps.")]
+Steps = Annotated[
+    int | None, typer.Option(help="Optimizer steps.  [default: 5000; gauss-newton 350]")
+]
 Json = Annotated[
     str | None,
     typer.Option(

@@ -54,6 +54,14 @@ def remedy(
             "data; needs --simulate.",
         ),
     ] = False,
+    refined: Annotated[
+        bool,
+        typer.Option(
+            "--refine",
+            help="Carry field and parameters to where the equation holds and the data are fitted, "
+            "and audit the refined field.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of all simulated noise.", min=0)] = 0,
     target: Annotated[
         Path | None,
@@ -82,9 +90,9 @@ def remedy(
     found = twoaxis.load(file)
     check_writable(page, kept)
     run = _run_of(found, run_directory, file.parent / "runs")
-    if run is None and (simulate or sites or retrain):
+    if run is None and (simulate or sites or retrain or refined):
         raise InputError(
-            "the run of the audit, to suggest sites or to train again",
+            "the run of the audit, to suggest sites, to refine or to train again",
             f"none in {str(run_directory or file.parent / 'runs')!r}",
             "name its directory with --run, or use twoaxis.suggest_sites and simulated_audit",
         )
@@ -95,8 +103,9 @@ def remedy(
             count=sites,
             simulate=simulate,
             retrain=retrain,
+            refined=refined,
             seed=seed,
-            store=file.parent / "simulated" if simulate else None,
+            store=file.parent / "simulated" if simulate or refined else None,
             device=device.value,
         )
     found.save(kept)

@@ -14,7 +14,6 @@ from twoaxis.cli.app import app, err, out, shown
 from twoaxis.cli.options import (
     PROBLEM_NAMES,
     Conditions,
-    ConditionsName,
     Device,
     DeviceName,
     Json,
@@ -71,15 +70,21 @@ def train(
             help="Seeds of the initialization and the residual points, as 0-9 or 0,3.",
         ),
     ] = "0",
-    steps: Steps = 5000,
-    width: Annotated[int, typer.Option(help="Units per hidden layer.")] = 64,
-    depth: Annotated[
-        int | None, typer.Option(help="Hidden layers.  [default: 3; for darcy 4]")
+    steps: Steps = None,
+    width: Annotated[
+        int | None, typer.Option(help="Units per hidden layer.  [default: 64; gauss-newton 24]")
     ] = None,
-    conditions: Conditions = ConditionsName.soft,
+    depth: Annotated[
+        int | None,
+        typer.Option(help="Hidden layers.  [default: 3; for darcy 4, gauss-newton 3]"),
+    ] = None,
+    conditions: Conditions = None,
     precision: Annotated[
-        PrecisionName, typer.Option(help="Floating-point type of the training.")
-    ] = PrecisionName.float32,
+        PrecisionName | None,
+        typer.Option(
+            help="Floating-point type of the training.  [default: float32; gauss-newton float64]"
+        ),
+    ] = None,
     snapshots: Annotated[
         int, typer.Option(help="Number of fields to keep along the training, evenly spaced.")
     ] = 0,
@@ -118,15 +123,15 @@ def train(
 
     chosen = get_problem(problem)
     check_writable(json_file)
-    network = None if depth is None and width == 64 else _network(chosen.name, width, depth)
+    network = None if depth is None and width is None else _network(chosen, method, width, depth)
     options: dict[str, Any] = {
         "method": method,
         "datasets": None if datasets is None else parse_numbers(datasets, "--datasets"),
         "seeds": parse_numbers(seeds, "--seeds"),
         "steps": steps,
         "network": network,
-        "conditions": conditions.value,
-        "precision": precision.value,
+        "conditions": None if conditions is None else conditions.value,
+        "precision": None if precision is None else precision.value,
         "snapshots": snapshots,
         "workers": workers,
     }
@@ -217,7 +222,12 @@ def print_runs(title: str, frame: pd.DataFrame, names: list[str], truth: bool = 
         )
 
 
-def _network(problem: str, width: int, depth: int | None) -> Any:
-    import twoaxis
+def _network(problem: Any, method: str, width: int | None, depth: int | None) -> Any:
+    """Return the method's own network with another width or depth."""
+    from dataclasses import replace
 
-    return twoaxis.Network(width, depth if depth is not None else (4 if problem == "darcy" else 3))
+    from twoaxis.training.settings import settings_for
+
+    given = {"width": width, "depth": depth}
+    usual = settings_for(problem, method).network
+    return replace(usual, **{name: value for name, value in given.items() if value is not None})

@@ -12,6 +12,7 @@ from twoaxis.remedies.calibrate import Calibration, calibrate
 from twoaxis.remedies.confidence_set import ConfidenceSet, confidence_set
 from twoaxis.remedies.evidence_map import EvidenceMap, evidence_map
 from twoaxis.remedies.polish import Polish, polish
+from twoaxis.remedies.refine import Refinement, refine
 from twoaxis.remedies.remedy import remedy
 from twoaxis.remedies.simulated import SimulatedAudit, simulated_audit
 from twoaxis.remedies.sites import SuggestedSites, suggest_sites
@@ -21,12 +22,14 @@ __all__ = [
     "ConfidenceSet",
     "EvidenceMap",
     "Polish",
+    "Refinement",
     "SimulatedAudit",
     "SuggestedSites",
     "calibrate",
     "confidence_set",
     "evidence_map",
     "polish",
+    "refine",
     "remedy",
     "simulated_audit",
     "suggest_sites",

@@ -24,6 +24,7 @@ from twoaxis.remedies.confidence_set import ConfidenceSet
 from twoaxis.remedies.evidence_map import EvidenceMap, evidence_map
 from twoaxis.remedies.other_views import OtherViews, rank_other_views, train_under
 from twoaxis.remedies.polish import Polish, polish
+from twoaxis.remedies.refine import Refinement, refine
 from twoaxis.remedies.simulated import SimulatedAudit, simulated_audit
 from twoaxis.remedies.sites import SuggestedSites, suggest_sites
 from twoaxis.remedies.sites.result import Verification
@@ -40,6 +41,7 @@ REMEDIES = (
     Verification,
     EvidenceMap,
     Polish,
+    Refinement,
     SimulatedAudit,
     ConfidenceSet,
     OtherViews,
@@ -58,6 +60,7 @@ def remedy(
     verify: int = 100,
     simulate: int = 0,
     retrain: bool = False,
+    refined: bool = False,
     store: str | Path | None = None,
     engine: str | Engine | None = None,
     device: Device = "auto",
@@ -75,7 +78,8 @@ def remedy(
     audit : Audit
     *found
         Results of `twoaxis.suggest_sites` and its ``verify()``, `twoaxis.evidence_map`,
-        `twoaxis.polish`, `twoaxis.simulated_audit` or `twoaxis.confidence_set`.
+        `twoaxis.polish`, `twoaxis.refine`, `twoaxis.simulated_audit` or
+        `twoaxis.confidence_set`.
     run : Run, optional
         The audited run of a built-in problem: what the route asks for is computed. The other
         arguments are used with a run only.
@@ -91,6 +95,8 @@ def remedy(
         fields as well.
     retrain : bool
         Train the simulated and the real data again, under the best of the other views.
+    refined : bool
+        Refine the field, and say which route it has then.
     store, engine, device
         Of these trainings, as for `twoaxis.Pipeline`.
     seed : int
@@ -123,8 +129,8 @@ def remedy(
     for each in found:
         if not isinstance(each, REMEDIES):
             raise InputError(
-                "results of suggest_sites, its verify(), evidence_map, polish, simulated_audit or "
-                "confidence_set",
+                "results of suggest_sites, its verify(), evidence_map, polish, refine, "
+                "simulated_audit or confidence_set",
                 type(each).__name__,
                 "pass the results themselves, as in twoaxis.remedy(audit, twoaxis.polish(frozen))",
             )
@@ -138,6 +144,7 @@ def remedy(
             verify=verify,
             simulate=simulate,
             retrain=retrain,
+            refined=refined,
             seed=seed,
             progress=progress,
             training={"store": store, "engine": engine, "device": device},
@@ -186,6 +193,7 @@ def _of_run(
     verify: int,
     simulate: int,
     retrain: bool,
+    refined: bool,
     seed: int,
     progress: bool,
     training: dict[str, Any],
@@ -217,6 +225,8 @@ def _of_run(
         found.append(evidence_map(frozen, view=view, progress=progress))
     if "delivery" in kinds:
         found.append(polish(frozen, objective(run), progress=progress))
+    if refined:
+        found.append(_refined(run, audit, seed, progress, training))
     if not simulate:
         return found
     like = partial(Pipeline.like, run, **training, progress=progress)
@@ -243,6 +253,14 @@ def _of_run(
             ranked = train_under(ranked, run, like(method=ranked.chosen), simulated_by)
         found.append(ranked)
     return found
+
+
+def _refined(
+    run: Run, audit: Audit, seed: int, progress: bool, training: dict[str, Any]
+) -> Refinement:
+    """Refine the field of a run, and note the route before and after."""
+    found = refine(run, seed=seed, progress=progress, **training)
+    return found.routed(audit.route.value, found.audit(tolerance=audit.tolerance).route.value)
 
 
 def _sites(

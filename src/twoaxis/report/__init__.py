@@ -26,6 +26,7 @@ PLOTS = {
     "function-preference": "function:plot_function_displacement",
     "function-resolution": "function:plot_function",
     "polish": "polish:plot_polish",
+    "refinement": "refinement:plot_refinement",
     "resolution": "resolution:plot_resolution",
     "runs": "runs:plot_runs",
     "score": "score:plot_score",

@@ -22,7 +22,7 @@ from twoaxis.forward import MapEngine
 from twoaxis.forward.bank import build_bank
 from twoaxis.observations import RECOVERABILITY_SEED, noise_seed, standard_noise
 from twoaxis.parameters import Unknowns
-from twoaxis.problems import EvolutionProblem, Problem, SteadyProblem, get_problem
+from twoaxis.problems import EvolutionProblem, SteadyProblem, get_problem
 from twoaxis.progress import Advance, progress_bar
 from twoaxis.resolution.bank_fit import (
     BANK_ACCURACY,
@@ -63,7 +63,7 @@ DRAWS_LIMIT = 2.0
 
 
 def resolve(
-    forward: Callable[..., Any] | str | Problem,
+    forward: Any,
     parameters: Unknowns | None = None,
     noise: ArrayLike | None = None,
     layouts: Mapping[Any, ArrayLike] | Sequence[Any] | None = None,
@@ -88,10 +88,11 @@ def resolve(
 
     Parameters
     ----------
-    forward : callable, str or Problem
+    forward : callable, str, Problem or Refinement
         ``forward(**parameters)``: noise-free predictions, any simulator, any fixed shape. Or a
         built-in problem, such as ``"burgers"``, which brings its declared solver, parameters,
-        layouts and noise; what is passed replaces them.
+        layouts and noise; what is passed replaces them. Or a `twoaxis.Refinement`, whose field
+        stands for a solver: the model is then linear around the refined parameters.
     parameters : mapping of str to Parameter or UnknownFunction
         The unknowns by name; `forward` is called with these names.
     noise : float or array, optional
@@ -177,6 +178,14 @@ def resolve(
     2.35
     """
     _check_settings(replicas, bank, starts, level, validate, method)
+    said: list[Message] = []
+    if hasattr(forward, "forward_inputs"):  # a refinement, which is its own forward model
+        said = forward.resolution_messages()
+        given = forward.forward_inputs()
+        forward, parameters, points, vectorized = (
+            given[name] for name in ("forward", "parameters", "points", "vectorized")
+        )
+        noise = given["noise"] if noise is None else noise
     arguments: dict[str, Any] = {
         "forward": forward,
         "parameters": parameters,
@@ -232,6 +241,7 @@ def resolve(
                 for each in whitened
             ]
     messages = [
+        *said,
         *_accuracy_messages(setup, facts, check, entries),
         *_failure_messages(estimator),
         *_interpolant_messages(whitened, shared),

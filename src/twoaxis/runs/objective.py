@@ -28,9 +28,9 @@ from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameters
 from twoaxis.problems import SteadyProblem
 from twoaxis.runs.run import Run, Snapshot
-from twoaxis.training.loop import boundary_sites, data_loss, residual_values
 from twoaxis.training.network import field_arrays
 from twoaxis.training.residual_loss import form_of, loss_and_slope
+from twoaxis.training.run_data import boundary_sites, data_loss, residual_values
 
 FloatArray = NDArray[np.float64]
 Tree = Any

@@ -23,7 +23,8 @@ from twoaxis.runs.run import FINISHED, Run, Snapshot, frozen_view
 from twoaxis.runs.store import RunStore
 from twoaxis.training.backends import Backend, Device, JaxDevice, find_device
 from twoaxis.training.batch import KEPT, Batch, Progress
-from twoaxis.training.loop import NOT_DIVERGED, residual_sites
+from twoaxis.training.loop import NOT_DIVERGED
+from twoaxis.training.run_data import residual_sites
 from twoaxis.training.settings import RunSpec, Settings, run_key
 
 Tree = Any

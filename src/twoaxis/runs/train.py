@@ -31,7 +31,6 @@ from twoaxis.training.settings import (
     BOUNDARY_WEIGHT,
     LEARNING_RATE,
     PHYSICS_WEIGHT,
-    STEPS,
     Conditions,
     Precision,
     RunSpec,
@@ -52,10 +51,10 @@ def train(
     method: str | Method = "rba",
     datasets: int | Dataset | Iterable[int | Dataset] | None = None,
     seeds: int | Iterable[int] = 0,
-    steps: int = STEPS,
+    steps: int | None = None,
     network: Network | None = None,
-    conditions: Conditions = "soft",
-    precision: Precision = "float32",
+    conditions: Conditions | None = None,
+    precision: Precision | None = None,
     learning_rate: float = LEARNING_RATE,
     physics_weight: float = PHYSICS_WEIGHT,
     residual_points: int | None = None,
@@ -93,17 +92,21 @@ def train(
         A number is a published draw. Without it, all published draws of the problem.
     seeds : int or iterable of int
         Each gives an initial network and a set of residual sites, for every dataset.
-    steps : int
-        Adam steps.
+    steps : int, optional
+        5,000 steps of Adam; as many as its continuation has for ``"gauss-newton"``.
     network : Network, optional
-        Three hidden layers of 64; four for a steady problem.
-    conditions : {"soft", "exact"}
-        Whether initial and boundary conditions are built into the field.
-    precision : {"float32", "float64"}
-        Of the training.
+        Three hidden layers of 64, four for a steady problem; three of 24 for
+        ``"gauss-newton"``.
+    conditions : {"soft", "exact"}, optional
+        Whether initial and boundary conditions are built into the field: ``"soft"``, and
+        ``"exact"`` for ``"gauss-newton"`` where the problem has an ansatz.
+    precision : {"float32", "float64"}, optional
+        Of the training: ``"float32"``, and ``"float64"`` for ``"gauss-newton"``.
     learning_rate, physics_weight : float
+        The first is Adam's alone. ``"gauss-newton"`` lets the weight of the equation grow.
     residual_points, boundary_points : int, optional
-        2,000 residual sites, for a steady problem 2,048 and 512 on the boundary.
+        2,000 residual sites, for a steady problem 2,048 and 512 on the boundary; 3,000 for
+        ``"gauss-newton"``.
     boundary_weight : float
         Factor of the boundary term of a steady problem.
     warmup : float, optional

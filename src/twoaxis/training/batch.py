@@ -17,8 +17,9 @@ import jax
 
 from twoaxis.training.backends import Backend
 from twoaxis.training.backends.device import stack
-from twoaxis.training.loop import in_precision, initial_state, run_data
+from twoaxis.training.loop import initial_state
 from twoaxis.training.residual_loss import stacked_forms
+from twoaxis.training.run_data import in_precision, run_data
 from twoaxis.training.settings import RunSpec, Settings, run_key
 
 Tree = Any

@@ -104,11 +104,22 @@ class Settings:
                 f"{self.problem.name}, which has none",
                 'pass conditions="soft", or give the problem an ansatz',
             )
+        if self.precision == "float32" and self._continued:
+            raise InputError(
+                f'precision="float64" for the method {self.method.name}',
+                'precision="float32"',
+                "leave precision out: its linear systems need all digits",
+            )
         derivative_orders(self.problem.derivatives, self.axes)
         for name in ("steps", "residual_points", "boundary_points"):
             object.__setattr__(self, name, int(getattr(self, name)))
         for name in ("learning_rate", "physics_weight", "boundary_weight", "warmup"):
             object.__setattr__(self, name, float(getattr(self, name)))
+
+    @property
+    def _continued(self) -> bool:
+        known = not isinstance(self.method, StoredMethod)
+        return known and self.method.recipe().continuation is not None
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -192,10 +203,10 @@ def settings_for(
     problem: str | Problem,
     method: str | Method = "rba",
     *,
-    steps: int = STEPS,
+    steps: int | None = None,
     network: Network | None = None,
-    conditions: Conditions = "soft",
-    precision: Precision = "float32",
+    conditions: Conditions | None = None,
+    precision: Precision | None = None,
     learning_rate: float = LEARNING_RATE,
     physics_weight: float = PHYSICS_WEIGHT,
     residual_points: int | None = None,
@@ -203,24 +214,39 @@ def settings_for(
     boundary_weight: float = BOUNDARY_WEIGHT,
     warmup: float | None = None,
 ) -> Settings:
-    """Return the settings of a training, the published ones where nothing is given; see `train`."""
+    """Return the settings of a training; see `train`.
+
+    Where nothing is given, they are those of the method, or else the published ones.
+    """
     problem, method = get_problem(problem), get_method(method)
-    steady = not isinstance(problem, EvolutionProblem)
+    recipe, steady = method.recipe(), not isinstance(problem, EvolutionProblem)
+    chosen: dict[str, Any] = {
+        "steps": STEPS,
+        "network": Network(64, 4 if steady else 3),
+        "conditions": "soft",
+        "precision": "float32",
+        "residual_points": RESIDUAL_POINTS["steady" if steady else "evolution"],
+        **recipe.defaults,
+    }
+    if problem.ansatz is None:
+        chosen["conditions"] = "soft"
+    given = {
+        "steps": steps,
+        "network": network,
+        "conditions": conditions,
+        "precision": precision,
+        "residual_points": residual_points,
+    }
+    chosen |= {name: value for name, value in given.items() if value is not None}
     return Settings(
         problem=problem,
         method=method,
-        network=Network(64, 4 if steady else 3) if network is None else network,
-        steps=steps,
-        conditions=conditions,
-        precision=precision,
         learning_rate=learning_rate,
         physics_weight=physics_weight,
-        residual_points=RESIDUAL_POINTS["steady" if steady else "evolution"]
-        if residual_points is None
-        else residual_points,
         boundary_points=boundary_points if steady else 0,
         boundary_weight=boundary_weight if steady else 0.0,
-        warmup=method.recipe().warmup if warmup is None else warmup,
+        warmup=recipe.warmup if warmup is None else warmup,
+        **chosen,
     )
 
 

@@ -22,6 +22,8 @@ Advance = Callable[[Tree, Tree, Any, Any], Tree]
 # Arrays of (width, points) that one layer leaves for the backward pass, for each coefficient of
 # the Taylor series: compiled programs report 2.2 of them on a CPU. Twice as many, to be safe.
 ARRAYS_PER_COEFFICIENT = 4.4
+# Jacobians by all weights that a second-order step holds at once, their products included.
+JACOBIANS = 6
 # Share of the memory that a batch may take.
 SHARE = 0.6
 
@@ -142,6 +144,9 @@ def run_bytes(settings: Settings, data: Tree) -> int:
     layer = settings.network.width * settings.residual_points * coefficients
     itemsize = np.dtype(settings.precision).itemsize
     activations = ARRAYS_PER_COEFFICIENT * settings.network.depth * layer * itemsize
+    if settings.method.recipe().continuation is not None:
+        weights = settings.network.parameter_count(len(settings.axes))
+        activations += JACOBIANS * settings.residual_points * weights * itemsize
     return int(activations) + int(sum(leaf.nbytes for leaf in jax.tree.leaves(data)))
 
 

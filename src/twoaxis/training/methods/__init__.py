@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twoaxis.errors import InputError, named
+from twoaxis.training.methods.gauss_newton import GaussNewton
 from twoaxis.training.methods.gaussian_evidence import GaussianEvidence
 from twoaxis.training.methods.joint_adam import JointAdam
 from twoaxis.training.methods.method import Method, Recipe
@@ -22,11 +23,13 @@ METHODS: dict[str, Method] = {
     "gaussian-64": GaussianEvidence(rank=64),
     "gaussian": GaussianEvidence(),
     "selector": SensitivitySelector(),
+    "gauss-newton": GaussNewton(),
 }
 
 __all__ = [
     "METHODS",
     "RBA",
+    "GaussNewton",
     "GaussianEvidence",
     "JointAdam",
     "Method",

@@ -10,11 +10,13 @@ how the two terms share the network, and the warm-up how long the parameters res
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, final, runtime_checkable
 
 from twoaxis.arrays import is_real
 from twoaxis.errors import InputError
+from twoaxis.gauss_newton import Continuation
 from twoaxis.training.rules import Add, GradientRule, Uniform, WeightRule
 from twoaxis.views import Pointwise, View
 
@@ -33,12 +35,20 @@ class Recipe:
         How the gradients of the data and of the residual share the network.
     warmup : float
         Share of the steps, from 0 to below 1, during which the parameters rest.
+    continuation : Continuation, optional
+        With it the steps are of second order, in float64, and the weight of the residual grows;
+        without it they are Adam's.
+    defaults : mapping of str to value
+        Settings that take these values where none are given, in place of the published ones:
+        some of ``steps``, ``network``, ``conditions``, ``precision``, ``residual_points``.
     """
 
     view: View = field(default_factory=Pointwise)
     weights: WeightRule = field(default_factory=Uniform)
     gradient: GradientRule = field(default_factory=Add)
     warmup: float = 0.0
+    continuation: Continuation | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.view, View):

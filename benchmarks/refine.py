@@ -1,0 +1,279 @@
+"""Refinement against the likelihood of a converged solver, on data that such a solver made.
+
+For each problem, datasets from a finer grid than the declared one (so that the data obey the
+equation that a network solves), on the published layouts, with three truths each. RBA is trained
+on each of them, the Gauss-Newton method refines it from RBA's parameter, and the likelihood with
+the converged solver is the estimate that no method without further knowledge can beat.
+
+    python benchmarks/refine.py --train trained.npz          (a GPU: about three minutes)
+    python benchmarks/refine.py --read trained.npz --out results/refine/benchmark.txt
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import zlib
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+from scipy.optimize import minimize_scalar
+from scipy.stats import binom
+
+from twoaxis.files import write_whole
+from twoaxis.forward import get_solver
+from twoaxis.forward.explicit import ExplicitSolver
+from twoaxis.observations import Dataset, layout, noise_scale, published_dataset
+from twoaxis.problems import EvolutionProblem, get_problem
+
+FloatArray = NDArray[np.float64]
+
+PROBLEMS = ("burgers", "buckley-leverett", "allen-cahn")
+SEED = 20261116
+# Truths as multiples of the benchmark's, one after the other.
+TRUTHS = (1.0, 0.8, 1.25)
+# Refinement of the declared grid in space and in time.
+FINER, MORE_LEVELS = 4, 8
+Z = 1.959964
+# Candidates of the likelihood, as multiples of the benchmark's truth.
+CANDIDATES = {
+    "burgers": np.geomspace(0.2, 5.0, 121),
+    "buckley-leverett": np.geomspace(0.3, 3.5, 91),
+    "allen-cahn": np.geomspace(0.6, 1.7, 81),
+}
+
+
+def converged(name: str) -> ExplicitSolver:
+    """Return a solver on a grid whose nodes include those of the declared one."""
+    problem, declared = get_problem(name), get_solver(name)
+    assert isinstance(problem, EvolutionProblem)
+    # A node on the step of Buckley-Leverett has the mean of both sides: the front is then where
+    # the equation has it, and not half a cell beside it.
+    return ExplicitSolver(
+        replace(problem, initial=lambda x: _initial(problem, x)),
+        levels=(declared.shape[0] - 1) * MORE_LEVELS + 1,
+        nodes=(declared.shape[1] - 1) * FINER + 1,
+    )
+
+
+def _initial(problem: EvolutionProblem, x: FloatArray) -> FloatArray:
+    reach = 1e-9
+    return (problem.initial(x - reach) + problem.initial(x + reach)) / 2
+
+
+@lru_cache(maxsize=8)
+def bank(name: str, layouts: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+    """Return the coordinates of the candidates and their predictions, (P, layouts, n)."""
+    problem, declared, fine = get_problem(name), get_solver(name), converged(name)
+    (unknown,) = problem.parameters
+    truth = problem.parameters[unknown].truth
+    sites = np.concatenate([layout(name, seed) for seed in layouts])
+    level, node = np.divmod(sites, declared.shape[1])
+    moved = level * MORE_LEVELS * fine.nodes + node * FINER
+    values = CANDIDATES[name] * truth
+    found = fine.at_sites(moved, **{unknown: values})
+    return np.log(values), found.reshape(len(values), len(layouts), -1)
+
+
+def predicted(name: str, layouts: tuple[int, ...], place: int, value: float) -> FloatArray:
+    """Return what the converged solver predicts, interpolated over the candidates."""
+    coordinates, fields = bank(name, layouts)
+    finite = np.isfinite(fields[:, place]).all(axis=1)
+    return np.asarray(CubicSpline(coordinates[finite], fields[finite, place])(np.log(value)))
+
+
+def likelihood(
+    name: str, layouts: tuple[int, ...], place: int, data: Dataset
+) -> tuple[float, float]:
+    """Return the most likely value and its standard error (of the log), by the converged solver."""
+    coordinates, fields = bank(name, layouts)
+    finite = np.isfinite(fields[:, place]).all(axis=1)
+    curve = CubicSpline(coordinates[finite], fields[finite, place])
+
+    def deviance(q: float) -> float:
+        return float((((curve(q) - data.values) / data.noise_scale) ** 2).sum())
+
+    grid = coordinates[finite]
+    lowest = int(np.argmin([deviance(q) for q in grid]))
+    ends = grid[max(lowest - 1, 0)], grid[min(lowest + 1, len(grid) - 1)]
+    best = float(minimize_scalar(deviance, bounds=ends, method="bounded").x)
+    slope = curve(best, 1) / data.noise_scale
+    return float(np.exp(best)), float(1 / np.sqrt(slope @ slope))
+
+
+def datasets(name: str, count: int) -> list[tuple[float, int, Dataset]]:
+    """Return truth, place of the layout and data of `count` datasets from the converged solver."""
+    problem, declared = get_problem(name), get_solver(name)
+    (unknown,) = problem.parameters
+    layouts = problem.observed.layouts
+    scale = noise_scale(name)
+    made = []
+    for k in range(count):
+        place = k % len(layouts)
+        truth = problem.parameters[unknown].truth * TRUTHS[k // len(layouts) % len(TRUTHS)]
+        sites = layout(name, layouts[place])
+        stream = [SEED, zlib.crc32(name.encode()), k]
+        noise = scale * np.random.default_rng(stream).standard_normal(len(sites))
+        values = predicted(name, layouts, place, truth) + noise
+        how = f"converged solver, {unknown} = {truth:g}; default_rng({stream})"
+        points = declared.points(sites)
+        made.append((truth, place, Dataset(name, sites, points, values, scale, how, f"c{k}")))
+    return made
+
+
+# ---------------------------------------------------------------- training
+
+
+def trained(name: str, given: list[Dataset], device: str, starts: Any) -> dict[str, Any]:
+    """Train RBA and refine it; return delivered values, standard errors and times."""
+    from twoaxis.runs.refined import linearized
+    from twoaxis.runs.train import train, train_specs
+    from twoaxis.training.settings import RunSpec, settings_for
+
+    problem = get_problem(name)
+    (unknown,) = problem.parameters
+    low, high = problem.parameters[unknown].bounds
+    if starts is None:
+        rba = np.array(
+            [r.delivered[unknown] for r in train(problem, datasets=given, device=device)]
+        )
+    else:
+        rba = starts
+    specs = [
+        RunSpec(
+            dataset=each, seed=0, start={unknown: float(np.clip(start, 1.02 * low, 0.98 * high))}
+        )
+        for each, start in zip(given, rba, strict=True)
+    ]
+    began = time.perf_counter()
+    runs = train_specs(settings_for(problem, "gauss-newton"), specs, device=device)
+    seconds = time.perf_counter() - began
+    ends = [linearized(run) for run in runs]
+    return {
+        "rba": rba,
+        "refined": np.array([run.delivered[unknown] for run in runs]),
+        "error": np.array([np.sqrt(found.covariance[0, 0]) for found in ends]),
+        "step": np.array([found.step[0] for found in ends]),
+        "misfit": np.array([found.misfit for found in ends]),
+        "residual": np.array([found.residual for found in ends]),
+        "weight": np.array([found.weight for found in ends]),
+        "path": np.array([run.history[unknown].to_numpy() for run in runs]),
+        "steps": runs[0].history["step"].to_numpy(),
+        "seconds": np.array(seconds),
+    }
+
+
+def train_all(path: Path, count: int, device: str, starts: Any) -> None:
+    """Train on all datasets and on the published draws, and write what came out."""
+    found: dict[str, Any] = {}
+    for name in PROBLEMS:
+        given = [data for _, _, data in datasets(name, count)]
+        given += [published_dataset(name, seed) for seed in get_problem(name).observed.layouts]
+        rba = None if starts is None else starts[f"{name}/rba"]
+        for key, values in trained(name, given, device, rba).items():
+            found[f"{name}/{key}"] = values
+        print(f"{name}: {len(given)} runs refined in {found[f'{name}/seconds']:.1f} s", flush=True)
+        write_whole(path, lambda target: np.savez(target.open("wb"), **found))
+
+
+# ---------------------------------------------------------------- tables
+
+
+def percent(values: FloatArray, truth: FloatArray) -> FloatArray:
+    """Return signed deviations in percent."""
+    return np.asarray(100 * (values / truth - 1))
+
+
+def within(values: FloatArray, center: FloatArray, error: FloatArray, most: float) -> int:
+    """Return how many values lie within so many standard errors (of the log) of the center."""
+    return int((np.abs(np.log(values / center)) / error <= most).sum())
+
+
+def table(stored: Any, count: int) -> list[str]:
+    """Return the lines of the result."""
+    lines = []
+    for name in PROBLEMS:
+        problem, made = get_problem(name), datasets(name, count)
+        layouts = problem.observed.layouts
+        truth = np.array([each[0] for each in made])
+        likely, error = np.array([likelihood(name, layouts, k, d) for _, k, d in made]).T
+        rba, refined, own = (stored[f"{name}/{key}"][:count] for key in ("rba", "refined", "error"))
+        sizes = [np.abs(percent(each, truth)).mean() for each in (rba, refined, likely)]
+        ends = binom.interval(0.95, count, 0.95)
+        seconds = float(stored[f"{name}/seconds"]) / len(stored[f"{name}/refined"])
+        lines += [
+            f"{name}: {count} datasets from a converged solver",
+            f"  mean absolute error: RBA {sizes[0]:.2f}%, refined {sizes[1]:.2f}%, likelihood "
+            f"{sizes[2]:.2f}%; refined / likelihood {sizes[1] / sizes[2]:.3f}",
+            f"  within half a standard error of the likelihood's value: refined "
+            f"{within(refined, likely, error, 0.5)}, RBA {within(rba, likely, error, 0.5)}",
+            f"  95% intervals that hold the truth: refined {within(refined, truth, own, Z)}, "
+            f"likelihood {within(likely, truth, error, Z)}; nominal {ends[0]:.0f} to {ends[1]:.0f}",
+            f"  mean standard error: refined {100 * own.mean():.2f}%, likelihood "
+            f"{100 * error.mean():.2f}%",
+            f"  {seconds:.2f} s a run, {len(stored[f'{name}/refined'])} side by side, compiling "
+            "included",
+            *published(name, stored, count),
+        ]
+    return lines
+
+
+def published(name: str, stored: Any, count: int) -> list[str]:
+    """Return the lines of the published draws, whose solver is not converged."""
+    problem = get_problem(name)
+    (unknown,) = problem.parameters
+    layouts = problem.observed.layouts
+    center = np.full(len(layouts), problem.parameters[unknown].truth)
+    drawn = [published_dataset(name, seed) for seed in layouts]
+    likely, error = np.array([likelihood(name, layouts, k, d) for k, d in enumerate(drawn)]).T
+    rows = [
+        ("RBA", percent(stored[f"{name}/rba"][count:], center)),
+        ("refined", percent(stored[f"{name}/refined"][count:], center)),
+        ("likelihood, converged solver", percent(likely, center)),
+        ("standard error, refined", 100 * stored[f"{name}/error"][count:]),
+        ("standard error, likelihood", 100 * error),
+    ]
+    return [
+        f"  published draws, {word:<29}" + "".join(f"{value:+8.1f}%" for value in values)
+        for word, values in rows
+    ]
+
+
+def main() -> None:
+    """Train, or read what was trained and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--datasets", type=int, default=40, help="of each problem")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--starts", type=Path, help="take RBA's values from an earlier file")
+    parser.add_argument("--train", type=Path, help="write trained values here")
+    parser.add_argument("--read", type=Path, help="read trained values from here")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--quick", action="store_true", help="only the likelihood, of few datasets")
+    options = parser.parse_args()
+    if options.quick:
+        for name in PROBLEMS:
+            layouts = get_problem(name).observed.layouts
+            for truth, place, data in datasets(name, 4):
+                found = likelihood(name, layouts, place, data)
+                print(
+                    f"{name}: truth {truth:g}, likelihood {found[0]:.4g} +- {100 * found[1]:.1f}%"
+                )
+        return
+    if options.train is not None:
+        starts = None if options.starts is None else np.load(options.starts)
+        train_all(options.train, options.datasets, options.device, starts)
+    if options.read is not None:
+        lines = table(np.load(options.read), options.datasets)
+        text = "\n".join(lines) + "\n"
+        print(text, end="")
+        if options.out is not None:
+            write_whole(options.out, lambda path: path.write_text(text))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,395 @@
+"""Refinement of a model of another library, in NumPy, with the derivatives of its adapter."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoaxis.arrays import real_array
+from twoaxis.errors import InputError
+from twoaxis.frozen import FrozenResidual
+from twoaxis.gauss_newton import (
+    FIRST_DAMPING,
+    INERTIA,
+    LEAST_DAMPING,
+    LESS,
+    LONGEST,
+    MORE,
+    MOST_DAMPING,
+    TRIES,
+    Continuation,
+    damped_step,
+)
+from twoaxis.progress import progress_bar
+from twoaxis.remedies.refine.result import End, Path, Refinement, per_coordinate, refinement
+from twoaxis.result import Message
+from twoaxis.weighted_model import WeightedModel
+
+FloatArray = NDArray[np.float64]
+
+# Fewer steps than for a network that has not been trained.
+OF_A_MODEL = Continuation(first=10, free=1e4, steps=5, free_steps=12, more=8)
+# Ridges of the information matrix, relative to the mean of its diagonal. They hold weights that
+# neither the data nor the equation determine; too large a one holds the others, too.
+RIDGES = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7)
+# Collocation points of a step.
+POINTS = 800
+# Sum of squared ratios of signal to noise that the weights of a continuation are meant for, and the
+# largest factor for more precise data: beyond it linear systems lose their digits.
+USUAL, MOST_GAIN = 2000.0, 1e4
+# Points of an interval for each weight, up to so many.
+DENSE, MOST_POINTS = 2, 1200
+# A field that misses the data by more than so many noise variances is fitted to them first, in at
+# most so many steps.
+MISSES, FITTING_STEPS = 4.0, 30
+
+
+class _Model:
+    """A model with weights, its observations and its residual in comparable units."""
+
+    def __init__(self, frozen: FrozenResidual, data: Any, noise: float | None) -> None:
+        self.frozen, self.known = frozen, frozen.known
+        if frozen.weights is None:
+            raise InputError(
+                "a frozen residual of a network whose weights can be moved",
+                "one of a function",
+                "freeze the model with twoaxis.from_torch, from_jax, from_deepxde, from_pina or "
+                "from_jinns",
+            )
+        self.weights: WeightedModel = frozen.weights
+        if frozen.observed is None:
+            raise InputError(
+                "a frozen residual that knows where its observations lie",
+                "none",
+                "pass observed=... to the adapter",
+            )
+        self.sites = np.asarray(frozen.observed, dtype=float)
+        self.points = _dense(frozen.points, self.weights.start.size)
+        self.data = _observations(frozen, data)
+        self.known.require("delivered")
+        if self.data.size < len(self.known):
+            raise InputError(
+                f"at least as many observations as parameters, {len(self.known)}",
+                f"{self.data.size}",
+                "observe more, or fix some parameters",
+            )
+        self.given_noise = noise
+        self.noise = noise if noise is not None else self._spread(self.weights.start)
+        self.unit = 1.0
+
+    def measure(self, weights: FloatArray, q: FloatArray) -> None:
+        """Take the size of the residual's derivatives by the parameters as its unit."""
+        _, slopes = self.weights.residual_jacobian(weights, self.points, **self.physical(q))
+        size = float(((slopes * per_coordinate(self.known, q)) ** 2).sum(axis=1).mean())
+        if not size > 0:
+            raise InputError(
+                "a residual that depends on a parameter",
+                "one that does not change with any of them",
+                "check the names of the parameters in the residual",
+            )
+        self.unit = float(np.sqrt(size))
+
+    @property
+    def start(self) -> FloatArray:
+        return self.known.coordinates(self.known.require("delivered"))
+
+    def _spread(self, weights: FloatArray) -> float:
+        rest = self.fitted(weights) - self.data
+        freedom = max(1, rest.size - len(self.known))
+        # Data without noise: the sixth digit of their spread stands for it.
+        least = 1e-6 * float(np.std(self.data)) or 1e-300
+        return max(float(np.sqrt((rest**2).sum() / freedom)), least)
+
+    def update_noise(self, weights: FloatArray) -> None:
+        if self.given_noise is None:
+            self.noise = self._spread(weights)
+
+    def fitted(self, weights: FloatArray) -> FloatArray:
+        return np.asarray(self.weights.field(weights, self.sites), dtype=float).ravel()
+
+    def physical(self, q: FloatArray) -> dict[str, float]:
+        return self.frozen.physical(q)
+
+    def residual(self, weights: FloatArray, q: FloatArray, points: FloatArray) -> FloatArray:
+        found = self.weights.residual(weights, points, **self.physical(q))
+        return np.asarray(found, dtype=float) / self.unit
+
+    @property
+    def gain(self) -> float:
+        """How much more the equation must weigh for data as precise as these.
+
+        On the plateau it outweighs the data many times, so its weight follows the sum of their
+        squared ratios of signal to noise; the weights of a continuation are meant for `USUAL`.
+        """
+        precision = float((self.data**2).sum()) / self.noise**2
+        return float(np.clip(precision / USUAL, 1.0, MOST_GAIN))
+
+    def values(self, weights: FloatArray, q: FloatArray, points: Any, weight: float) -> FloatArray:
+        """Return the stacked residual: data, equation, conditions."""
+        return np.concatenate(
+            [
+                (self.fitted(weights) - self.data) / self.noise,
+                np.sqrt(weight / _count(points)) * self.residual(weights, q, points),
+                np.sqrt(weight) / self.unit * self.weights.conditions(weights),
+            ]
+        )
+
+    def jacobian(
+        self, weights: FloatArray, q: FloatArray, points: Any, weight: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return its derivatives by the weights, and by the coordinates."""
+        inside, slopes = self.weights.residual_jacobian(weights, points, **self.physical(q))
+        factor = np.sqrt(weight / _count(points)) / self.unit
+        field = self.weights.field_jacobian(weights, self.sites) / self.noise
+        edge = np.sqrt(weight) / self.unit * self.weights.conditions_jacobian(weights)
+        by_coordinates = np.zeros((len(field) + len(inside) + len(edge), len(q)))
+        by_coordinates[len(field) : len(field) + len(inside)] = (
+            factor * slopes * per_coordinate(self.known, q)
+        )
+        return np.concatenate([field, factor * inside, edge]), by_coordinates
+
+
+def _dense(points: Any, weights: int) -> Any:
+    """Return more points along an interval: with fewer of them than weights a field could bend.
+
+    In more dimensions only the model knows its domain, and its own points are all there are.
+    """
+    if isinstance(points, tuple) or points.shape[1] > 1 or len(points) >= DENSE * weights:
+        return points
+    count = min(DENSE * weights, MOST_POINTS)
+    return np.linspace(points.min(), points.max(), max(count, len(points)))[:, None]
+
+
+def _count(points: Any) -> int:
+    """Return the number of collocation points."""
+    return sum(map(len, points)) if isinstance(points, tuple) else len(points)
+
+
+def _observations(frozen: FrozenResidual, data: Any) -> FloatArray:
+    chosen = frozen.data if data is None else data
+    if chosen is None:
+        raise InputError(
+            "observations to refine to", "none", "pass data=..., in the order of observed"
+        )
+    values = real_array("data", chosen)
+    expected = np.shape(frozen.fitted)
+    if values.size != int(np.prod(expected)) or not np.isfinite(values).all():
+        raise InputError(
+            f"finite data in the shape of the observations, {expected}",
+            f"shape {values.shape}, {int((~np.isfinite(values)).sum())} values not finite",
+            "give one value per observation, and leave missing ones out with their points",
+        )
+    return values.astype(float).ravel()
+
+
+def refine_model(
+    frozen: FrozenResidual,
+    data: Any,
+    noise: float | None,
+    continuation: Continuation | None,
+    seed: int,
+    progress: bool,
+) -> Refinement:
+    """Refine a model of another library, in NumPy, with its own derivatives."""
+    plan = continuation or OF_A_MODEL
+    model = _Model(frozen, data, noise)
+    generator = np.random.default_rng(seed)
+    weights, q = np.array(model.weights.start), model.start
+    low, high = model.known.coordinate_bounds
+    damping, momentum = FIRST_DAMPING, np.zeros_like(weights)
+    points = model.points
+    path, settled, began = Path(), False, time.perf_counter()
+    weights = _fitted_first(model, weights, q)
+    model.measure(weights, q)
+    gain = model.gain
+    columns = np.zeros((weights.size, q.size))
+    covariance = np.zeros((q.size, q.size))
+    with progress_bar("refining", plan.all_steps, progress) as advance:
+        for step in range(plan.all_steps):
+            weight = float(plan.weight(step, np)) * gain
+            if step % plan.resample == 0:
+                points = _drawn(model, weights, q, generator)
+            before = model.values(weights, q, points, weight)
+            jacobian, _ = model.jacobian(weights, q, points, weight)
+            weights, damping, momentum = _step(
+                model, weights, q, points, weight, before, jacobian, damping, momentum
+            )
+            advance(1)
+            if not plan.ends_stage(step):
+                continue
+            model.update_noise(weights)
+            columns, covariance, move = _newton(model, weights, q, weight)
+            errors = np.sqrt(np.diag(covariance))
+            move = np.clip(move, -LONGEST, LONGEST)
+            moved = np.clip(q + move, low, high)
+            change = np.maximum(
+                np.abs(move), np.abs(moved - (path.coordinates[-1] if path.coordinates else q))
+            )
+            q = moved
+            path.weight.append(weight)
+            path.misfit.append(
+                float((((model.fitted(weights) - model.data) / model.noise) ** 2).mean())
+            )
+            path.residual.append(
+                float(np.sqrt((model.residual(weights, q, model.points) ** 2).mean()))
+            )
+            path.coordinates.append(q)
+            path.errors.append(errors)
+            inside = bool(((q > low) & (q < high)).all())
+            settled = (
+                inside
+                and weight >= plan.plateau * gain
+                and bool((change <= plan.settled * errors).all())
+            )
+            if settled:
+                break
+    sensitivity = (
+        model.weights.field_jacobian(weights, model.sites) @ columns @ np.linalg.inv(covariance)
+    )
+    end = End(
+        coordinates=q,
+        covariance=covariance,
+        sensitivity=sensitivity,
+        fitted=model.fitted(weights),
+        data=model.data,
+        sites=_repeated(model.sites, model.data.size),
+        noise=model.noise,
+        noise_estimated=noise is None,
+        settled=settled,
+    )
+    rows = model.values(weights, q, model.points, 1.0).size - model.data.size
+    found = refinement(
+        model.known,
+        path,
+        end,
+        model.weights.how,
+        time.perf_counter() - began,
+        _few_points(rows, weights.size),
+    )
+    found.frozen = model.weights.frozen(weights, found.values)
+    found.before_frozen = frozen
+    tangent = columns @ np.linalg.inv(covariance)
+    final = weights.copy()
+
+    def at(where: FloatArray) -> tuple[FloatArray, FloatArray]:
+        values = np.asarray(model.weights.field(final, where), dtype=float).ravel()
+        return values, model.weights.field_jacobian(final, where) @ tangent
+
+    found._sensitivity_at = at
+    return found
+
+
+def _few_points(rows: int, weights: int) -> list[Message]:
+    """Say where the equation cannot hold the field between its points."""
+    if rows > weights:
+        return []
+    text = (
+        f"the equation and the conditions give {rows:,} numbers for {weights:,} weights: the field "
+        "may bend between the points, and standard errors may be wrong. Pass more residual points"
+    )
+    return [Message("refine.few_points", text, "warning", {"rows": rows, "weights": weights})]
+
+
+def _fitted_first(model: _Model, weights: FloatArray, q: FloatArray) -> FloatArray:
+    """Fit the data alone for a few steps where the field misses them: a unit needs a field."""
+    damping, momentum = FIRST_DAMPING, np.zeros_like(weights)
+    for _ in range(FITTING_STEPS):
+        before = model.values(weights, q, model.points, 0.0)
+        if not np.isfinite(before).all():
+            raise InputError(
+                "a residual and a field that are finite at the start",
+                f"{int((~np.isfinite(before)).sum())} of {before.size} values not finite",
+                "train the model first, or check its residual",
+            )
+        if before @ before <= MISSES * model.data.size:
+            break
+        jacobian, _ = model.jacobian(weights, q, model.points, 0.0)
+        weights, damping, momentum = _step(
+            model, weights, q, model.points, 0.0, before, jacobian, damping, momentum
+        )
+    return weights
+
+
+def _repeated(sites: FloatArray, count: int) -> FloatArray:
+    """Return a point for each observed value; several fields share theirs."""
+    return np.repeat(sites, count // len(sites), axis=0)
+
+
+def _drawn(
+    model: _Model, weights: FloatArray, q: FloatArray, generator: np.random.Generator
+) -> Any:
+    """Draw collocation points among the model's own, the more often the larger the residual."""
+    if isinstance(model.points, tuple) or len(model.points) <= POINTS:
+        return model.points
+    size = np.abs(model.residual(weights, q, model.points))
+    size = size.reshape(-1, len(model.points)).sum(axis=0)  # over the equations
+    chance = 1 + size / max(float(size.mean()), 1e-300)
+    chosen = generator.choice(len(model.points), POINTS, replace=False, p=chance / chance.sum())
+    return model.points[chosen]
+
+
+def _step(
+    model: _Model,
+    weights: FloatArray,
+    q: FloatArray,
+    points: FloatArray,
+    weight: float,
+    before: FloatArray,
+    jacobian: FloatArray,
+    damping: float,
+    momentum: FloatArray,
+) -> tuple[FloatArray, float, FloatArray]:
+    """Try a damped step, with more damping while it does not lower the loss."""
+    inertia = INERTIA * momentum
+    for _ in range(TRIES):
+        try:
+            change = damped_step(jacobian, before, damping, inertia, _solve)
+        except np.linalg.LinAlgError:
+            change = np.full_like(weights, np.nan)
+        moved = weights + change
+        after = (
+            model.values(moved, q, points, weight) if np.isfinite(moved).all() else before + np.inf
+        )
+        if np.isfinite(after).all() and after @ after < before @ before:
+            return moved, max(damping * LESS, LEAST_DAMPING), change
+        damping = min(damping * MORE, MOST_DAMPING)
+        inertia = np.zeros_like(inertia)
+    return weights, damping, np.zeros_like(weights)
+
+
+def _newton(
+    model: _Model, weights: FloatArray, q: FloatArray, weight: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the weight rows and the parameter block of the inverse, and the step of q."""
+    values = model.values(weights, q, model.points, weight)
+    by_weights, by_parameters = model.jacobian(weights, q, model.points, weight)
+    jacobian = np.concatenate([by_weights, by_parameters], axis=1)
+    matrix = jacobian.T @ jacobian
+    unit = np.eye(len(matrix))[:, -q.size :]
+    columns = _regular(matrix, unit)
+    return columns[: -q.size], columns[-q.size :], -columns.T @ (jacobian.T @ values)
+
+
+def _regular(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """Solve with the smallest of some ridges that makes the matrix regular."""
+    mean = np.trace(matrix) / len(matrix)
+    for ridge in RIDGES:
+        try:
+            return _solve(matrix, ridge * mean, right)
+        except np.linalg.LinAlgError:
+            continue
+    raise InputError(
+        "a field that depends on its weights",
+        "derivatives that do not determine any of them",
+        "check the residual and the field of the model",
+    )
+
+
+def _solve(matrix: FloatArray, damping: float, right: FloatArray) -> FloatArray:
+    from scipy.linalg import cho_factor, cho_solve
+
+    damped = matrix + damping * np.eye(len(matrix))
+    return np.asarray(cho_solve(cho_factor(damped, lower=True, check_finite=False), right))

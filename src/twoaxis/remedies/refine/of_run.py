@@ -1,0 +1,158 @@
+"""Refinement of a run of the engine, or of a built-in problem with a dataset."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoaxis.errors import InputError
+from twoaxis.gauss_newton import Continuation
+from twoaxis.observations import Dataset
+from twoaxis.parameters import Parameters
+from twoaxis.problems import Problem, get_problem
+from twoaxis.remedies.refine.result import End, Path, Refinement, refinement
+from twoaxis.runs.refined import linearized
+from twoaxis.runs.run import Run
+from twoaxis.runs.train import train_specs
+from twoaxis.training.methods import GaussNewton
+from twoaxis.training.settings import RunSpec, Settings, settings_for, starting_values
+
+FloatArray = NDArray[np.float64]
+
+HOW = "per-point Jacobians by automatic differentiation in JAX"
+# Options of a refinement that are settings of its training; the others say where it runs.
+SETTINGS = ("network", "conditions", "residual_points", "boundary_points", "boundary_weight")
+
+
+def refine_run(
+    subject: Any,
+    data: Any,
+    noise: float | None,
+    continuation: Continuation | None,
+    seed: int,
+    progress: bool,
+    training: dict[str, Any],
+) -> Refinement:
+    """Refine a run, or a built-in problem with a dataset; see `twoaxis.refine`."""
+    before = subject if isinstance(subject, Run) else None
+    problem, dataset = _asked(subject, data)
+    estimated = noise is None and not dataset.noise_scale > 0
+    if estimated:  # a first guess, which decides little: the plateau does not depend on it
+        noise = 0.1 * float(np.std(dataset.values))
+    if noise is not None:
+        dataset = replace(dataset, noise_scale=float(noise))
+    method = GaussNewton() if continuation is None else GaussNewton(continuation)
+    chosen = {name: training.pop(name) for name in SETTINGS if name in training}
+    settings = settings_for(problem, method, **chosen)
+    start = _start(problem, before)
+    began = time.perf_counter()
+    run = _trained(settings, dataset, start, seed, progress, training)
+    if estimated:
+        spread = float(np.sqrt(((run.field(dataset.coordinates) - dataset.values) ** 2).mean()))
+        dataset = replace(dataset, noise_scale=spread)
+        run = _trained(settings, dataset, run.delivered, seed, progress, training)
+    found = _result(run, before, start, estimated, time.perf_counter() - began)
+    return found
+
+
+def _asked(subject: Any, data: Any) -> tuple[Problem, Dataset]:
+    """Return the problem and the observations."""
+    if isinstance(subject, Run):
+        problem: Problem = subject.problem
+        dataset = subject.dataset if data is None else data
+    else:
+        problem, dataset = get_problem(subject), data
+    if not isinstance(dataset, Dataset):
+        raise InputError(
+            f"a dataset of {problem.name}",
+            type(dataset).__name__,
+            "pass data=twoaxis.published_dataset(...), or a twoaxis.Dataset of your own",
+        )
+    if len(dataset.values) < len(problem.parameters):
+        raise InputError(
+            f"at least as many observations as parameters, {len(problem.parameters)}",
+            f"{len(dataset.values)}",
+            "observe more, or fix some parameters",
+        )
+    return problem, dataset
+
+
+def _start(problem: Problem, before: Run | None) -> dict[str, float]:
+    """Return where the parameters start: what the run delivered, inside the bounds."""
+    if before is None:
+        return starting_values(problem, None, None)
+    known = Parameters(problem.parameters)
+    low, high = known.coordinate_bounds
+    inner = 0.02 * (high - low)
+    q = np.clip(known.coordinates(before.delivered), low + inner, high - inner)
+    return known.named(known.physical(q))
+
+
+def _trained(
+    settings: Settings,
+    dataset: Dataset,
+    start: dict[str, float],
+    seed: int,
+    progress: bool,
+    training: dict[str, Any],
+) -> Run:
+    spec = RunSpec(dataset=dataset, seed=seed, start=start)
+    run = train_specs(settings, [spec], progress=progress, **training)[0]
+    if not run.finished:
+        raise InputError(
+            "a refinement that stays finite",
+            run.status,
+            "start from another value, or use a wider network",
+        )
+    return run
+
+
+def _result(
+    run: Run, before: Run | None, start: dict[str, float], estimated: bool, seconds: float
+) -> Refinement:
+    """Return what a run of the Gauss–Newton method found, with its path."""
+    recipe = run.settings.method.recipe()
+    plan, known = recipe.continuation, Parameters(run.problem.parameters)
+    assert plan is not None
+    ended = linearized(run)
+    noise, count = run.dataset.noise_scale, len(run.dataset.values)
+    path = Path()
+    for row in run.history.to_dict(orient="records"):
+        weight = float(plan.weight(row["step"] - 1, np))
+        if weight < plan.free:
+            continue
+        path.weight.append(min(weight, ended.weight))
+        path.misfit.append(row["loss_data"] / noise**2)
+        share = row["loss_residual"] * run.settings.physics_weight * count / path.weight[-1]
+        path.residual.append(float(np.sqrt(share)) / noise)
+        path.coordinates.append(known.coordinates({name: row[name] for name in known}))
+        path.errors.append(np.full(len(known), np.nan))
+    path.errors[-1] = np.sqrt(np.diag(ended.covariance))
+    path.misfit[-1], path.residual[-1] = ended.misfit, ended.residual
+    moved = np.abs(ended.step) <= plan.settled * np.maximum(path.errors[-1], 1e-300)
+    end = End(
+        coordinates=path.coordinates[-1],
+        covariance=ended.covariance,
+        sensitivity=ended.sensitivity,
+        fitted=run.field(run.dataset.coordinates),
+        data=np.asarray(run.dataset.values, dtype=float),
+        sites=run.dataset.coordinates,
+        noise=noise,
+        noise_estimated=estimated,
+        settled=bool(moved.all()) and ended.weight >= plan.plateau,
+    )
+    delivered = start if before is None else before.delivered
+    own = {n: replace(p.holding(delivered[n]), delivered=delivered[n]) for n, p in known.items()}
+    found = refinement(Parameters(own), path, end, HOW, seconds)
+    found.frozen = run.frozen
+    found.before_frozen = None if before is None else before.frozen
+
+    def at(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return run.field(points), linearized(run, points).sensitivity
+
+    found._sensitivity_at = at
+    return found

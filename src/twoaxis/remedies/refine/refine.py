@@ -1,0 +1,91 @@
+r"""Refinement: from a diagnosed parameter to the one that data and equation determine together.
+
+A field whose residual prefers a wrong parameter does not obey its equation well enough. Refinement
+makes it: Gauss–Newton steps in the weights of the field, with a weight :math:`\lambda` of the
+equation that grows until it no longer matters,
+
+.. math:: \min_{\theta, q} \sum_i \frac{(u_\theta(x_i) - y_i)^2}{\sigma^2}
+          + \frac{\lambda}{N} \sum_k r(\theta, q; z_k)^2 .
+
+The field takes the steps while the parameters are held. At the end of every stage the parameters
+move to the minimum of the linearized problem, :math:`q \leftarrow q - C g`, with the covariance
+:math:`C = [(J^\top J)^{-1}]_{qq}` and the gradient g after the field has been eliminated. On the
+plateau of large :math:`\lambda` this is the estimate of least squares with an exact solver, and C
+its covariance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from twoaxis.arrays import is_real
+from twoaxis.errors import InputError
+from twoaxis.frozen import FrozenResidual
+from twoaxis.gauss_newton import Continuation
+from twoaxis.remedies.refine.of_model import refine_model
+from twoaxis.remedies.refine.result import Refinement
+
+
+def refine(
+    subject: Any,
+    data: Any = None,
+    *,
+    noise: float | None = None,
+    continuation: Continuation | None = None,
+    seed: int = 0,
+    progress: bool = True,
+    **training: Any,
+) -> Refinement:
+    """Carry field and parameters to where the equation holds and the data are fitted.
+
+    Parameters
+    ----------
+    subject : Run, FrozenResidual, str or Problem
+        A run of the engine: a narrower network with exact conditions is trained in its place,
+        from its delivered value. A frozen residual of an adapter, with `observed=`: its own
+        network goes on. A built-in problem, with a `twoaxis.Dataset` as `data`.
+    data : array or Dataset, optional
+        The observations, in the order of `observed`; those that the subject carries by default.
+    noise : float, optional
+        Standard deviation of the noise. Estimated from the misfit of the refined field where
+        neither this nor the dataset says it.
+    continuation : Continuation, optional
+        How the weight of the equation grows, ``twoaxis.gauss_newton.Continuation(...)``.
+    seed : int
+        Of the draws of collocation points, and of the network of a built-in problem.
+    progress : bool
+        Show a progress bar.
+    **training
+        For a run or a problem: options of `twoaxis.train`, such as ``store``, ``device`` or
+        ``network``. With a store an interrupted refinement goes on where it stopped.
+
+    Returns
+    -------
+    Refinement
+        With ``values``, ``standard_error``, ``status`` and the refined field as ``frozen``.
+        ``twoaxis.resolve(refinement)`` is axis 1 without a solver.
+    """
+    if continuation is not None and not isinstance(continuation, Continuation):
+        raise InputError(
+            "continuation as a twoaxis.gauss_newton.Continuation",
+            type(continuation).__name__,
+            "pass Continuation(last=1e7), for instance",
+        )
+    if noise is not None and not (is_real(noise) and 0 < noise < np.inf):
+        raise InputError(
+            "noise as a positive standard deviation", f"noise={noise!r}", "leave it out to estimate"
+        )
+    if isinstance(subject, FrozenResidual):
+        if training:
+            raise InputError(
+                "options of a training for a run or a built-in problem only",
+                ", ".join(training),
+                "leave them out: the network of a frozen residual is its own",
+            )
+        return refine_model(subject, data, noise, continuation, seed, progress)
+    # Not at the top: models of other libraries need no JAX.
+    from twoaxis.remedies.refine.of_run import refine_run
+
+    return refine_run(subject, data, noise, continuation, seed, progress, training)

@@ -1,0 +1,371 @@
+"""What a refinement found: parameters with standard errors, and a model without a solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from twoaxis.arrays import checked_points
+from twoaxis.diagnosis.actions import Action, Number
+from twoaxis.errors import InputError
+from twoaxis.frozen import FrozenResidual
+from twoaxis.io import Layout, Variable
+from twoaxis.parameters import Parameters
+from twoaxis.result import (
+    MESSAGE_LAYOUT,
+    PARAMETER_LAYOUT,
+    Message,
+    Result,
+    message_variables,
+    messages_from,
+)
+from twoaxis.text import measured
+
+if TYPE_CHECKING:
+    from twoaxis.diagnosis import Audit
+
+FloatArray = NDArray[np.float64]
+
+STAGE = ("stage", "parameter")
+# A misfit above one by so many of its standard deviations is not noise.
+MISFIT_SIGMAS = 4.0
+# The equation counts as unsatisfied where its term is so many times the number of observations.
+UNSATISFIED = 1.0
+NORMAL_95 = 1.959963984540054
+SETTLED, NOT_SETTLED, ON_BOUND = "settled", "not settled", "on a bound"
+
+
+class Refinement(Result[xr.Dataset]):
+    """Parameters with standard errors from a field that obeys its equation.
+
+    Made by `twoaxis.refine`.
+
+    Attributes
+    ----------
+    data : xarray.Dataset
+        By stage of the continuation: ``weight`` of the equation, ``misfit`` (mean square, in units
+        of the noise variance), ``residual`` (root mean square) and the ``value`` of every
+        parameter. At the end: ``covariance`` of the coordinates and ``sensitivity`` of the field
+        at the observed points.
+    frozen : FrozenResidual or None
+        The refined field; None from a file.
+    """
+
+    schema = "refinement"
+    layouts: ClassVar[Mapping[str, Layout]] = {
+        "/": {
+            **PARAMETER_LAYOUT,
+            **MESSAGE_LAYOUT,
+            "weight": Variable(("stage",), "float", "weight of the equation", finite=True),
+            "misfit": Variable(("stage",), "float", "mean squared misfit in noise variances"),
+            "residual": Variable(("stage",), "float", "root mean square of the residual"),
+            "value": Variable(STAGE, "float", "value of the parameter", finite=True),
+            "standard_error_along": Variable(STAGE, "float", "standard error of the coordinate"),
+            "covariance": Variable(
+                ("parameter", "other"), "float", "covariance of the coordinates", finite=True
+            ),
+            "sensitivity": Variable(
+                ("observation", "parameter"), "float", "derivative of the field by q", finite=True
+            ),
+            "fitted": Variable(("observation",), "float", "refined field", finite=True),
+            "observed_value": Variable(("observation",), "float", "observed value", finite=True),
+            "site": Variable(("observation", "axis"), "float", "observed point", finite=True),
+            "standard_error": Variable(("parameter",), "float", "standard error of the value"),
+            "lower": Variable(("parameter",), "float", "lower end of the 95% interval"),
+            "upper": Variable(("parameter",), "float", "upper end of the 95% interval"),
+        }
+    }
+    attributes: ClassVar[Mapping[str, Iterable[str]]] = {
+        "/": ("status", "noise", "noise_estimated", "how", "seconds")
+    }
+    frozen: FrozenResidual | None = None
+    before_frozen: FrozenResidual | None = None
+    _routes: tuple[str, str] | None = None
+    _sensitivity_at: Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None = None
+
+    def derived(self) -> dict[str, Any]:
+        """Return standard errors and 95% intervals of the values."""
+        known, values = self.parameters, self.data["value"].values[-1]
+        spread = np.sqrt(np.diag(self.data["covariance"].values))
+        center = known.coordinates(known.named(values))
+        with np.errstate(over="ignore"):  # an interval may be open
+            ends = [known.physical(center + sign * NORMAL_95 * spread) for sign in (-1, 1)]
+        return {
+            "standard_error": spread * per_coordinate(known, center),
+            "lower": np.asarray(ends[0], dtype=float),
+            "upper": np.asarray(ends[1], dtype=float),
+        }
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """The parameters; `delivered` are the values before refinement."""
+        return Parameters.from_dataset(self.data)
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The refined parameters."""
+        return self.parameters.named(self.data["value"].values[-1])
+
+    @property
+    def standard_error(self) -> dict[str, float]:
+        """Their standard errors."""
+        return self.parameters.named(self.data["standard_error"].values)
+
+    @property
+    def interval(self) -> dict[str, tuple[float, float]]:
+        """Their 95% intervals, normal in the coordinates."""
+        ends = zip(self.data["lower"].values, self.data["upper"].values, strict=True)
+        return {n: (float(a), float(b)) for n, (a, b) in zip(self.parameters, ends, strict=True)}
+
+    @property
+    def status(self) -> str:
+        """Why it ended: "settled", "not settled" or "on a bound"."""
+        return str(self.data.attrs["status"])
+
+    @property
+    def trusted(self) -> bool:
+        """Whether values and standard errors can be used: settled, and no warning."""
+        return self.status == SETTLED and all(m.severity == "info" for m in self.messages)
+
+    @property
+    def messages(self) -> list[Message]:
+        """What a reader must know besides the numbers."""
+        return messages_from(self.data)
+
+    def summary(self) -> pd.DataFrame:
+        """Return a row per parameter: value, standard error, 95% interval, value before."""
+        known = self.parameters
+        table = pd.DataFrame(
+            {
+                "value": self.data["value"].values[-1],
+                "standard_error": self.data["standard_error"].values,
+                "lower": self.data["lower"].values,
+                "upper": self.data["upper"].values,
+                "before": [p.delivered for p in known.values()],
+                "truth": [p.truth for p in known.values()],
+            },
+            index=pd.Index(known.names, name="parameter"),
+        )
+        return table.dropna(axis=1, how="all")
+
+    def forward(self, **parameters: Any) -> FloatArray:
+        """Predict the observations, linear in the coordinates around the refined field.
+
+        Vectors of parameters give predictions with a leading axis: a forward model for
+        `twoaxis.resolve` that needs no solver.
+        """
+        known = self.parameters
+        q = np.stack([np.asarray(known[n].to_coordinate(parameters[n])) for n in known], axis=-1)
+        center = known.coordinates(self.values)
+        change = (q - center) @ self.data["sensitivity"].values.T
+        return np.asarray(self.data["fitted"].values + change)
+
+    def forward_inputs(self) -> dict[str, Any]:
+        """Return this linearized model as arguments of `twoaxis.resolve`."""
+        known = self.parameters
+        delivered = {
+            n: replace(p.holding(self.values[n]), delivered=self.values[n])
+            for n, p in known.items()
+        }
+        return {
+            "forward": self.forward,
+            "parameters": delivered,
+            "noise": float(self.data.attrs["noise"]),
+            "points": self.data["site"].values,
+            "vectorized": True,
+        }
+
+    def resolution_messages(self) -> list[Message]:
+        """Return what a resolution that rests on this refinement must say."""
+        text = (
+            "the forward model is linearized around a refined field, without a solver; the "
+            f"refinement is {self.status}"
+        )
+        if self.trusted:
+            return [Message("forward.linearized", text)]
+        text += ", and its warnings hold for this resolution too"
+        return [Message("forward.linearized", text, "warning")]
+
+    def predict(self, points: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return field (n,) and sensitivity (n, d) at any points, for `twoaxis.suggest_sites`."""
+        if self._sensitivity_at is None:
+            raise InputError(
+                "a refinement that holds its field",
+                "one that was read from a file",
+                "refine again; a file keeps the sensitivities at the observed points",
+            )
+        return self._sensitivity_at(checked_points(points))
+
+    def audit(self, which: str = "after", **options: Any) -> Audit:
+        """Audit the field as it was (``"before"``) or as it is (``"after"``), with both axes.
+
+        Axis 1 is that of the refinement; `options` go to `twoaxis.audit`.
+        """
+        from twoaxis.diagnosis import audit
+        from twoaxis.resolution import resolve
+
+        chosen = {"before": self.before_frozen, "after": self.frozen}.get(which)
+        if chosen is None:
+            raise InputError(
+                '"before" or "after", of a refinement that holds its fields',
+                f"{which!r}" + ("" if which in ("before", "after") else ", which is neither"),
+                "refine again; a file keeps no fields",
+            )
+        resolution = resolve(self, progress=False)
+        found: Audit = audit(
+            chosen, resolution=resolution, data=self.data["observed_value"].values, **options
+        )
+        return found
+
+    def routed(self, before: str, after: str) -> Refinement:
+        """Return this refinement with the routes of the field before and after it."""
+        self._routes = before, after
+        return self
+
+    def actions(self) -> list[Action]:
+        """Return what refinement found, for the actions of an audit."""
+        numbers = []
+        for name, value in self.values.items():
+            parameter = self.parameters[name]
+            numbers.append(Number(f"{name}, refined", value, parameter.unit))
+            numbers.append(
+                Number(f"{name}, standard error", self.standard_error[name], parameter.unit)
+            )
+        text = f"Refined: {self._sentence()}"
+        if self._routes is not None:
+            before, after = self._routes
+            text += f" The route was {before!r}; of the refined field it is {after!r}."
+        text += "".join(f" {m.text[0].upper()}{m.text[1:]}." for m in self.messages)
+        return [Action("evidence", "Refine the field", text, "twoaxis.refine(run)", tuple(numbers))]
+
+    def _sentence(self) -> str:
+        parts = []
+        for name, value in self.values.items():
+            low, high = self.interval[name]
+            shown = measured(value, self.standard_error[name])
+            parts.append(f"{name} = {shown} (95% {low:.4g} to {high:.4g})")
+        return ", ".join(parts) + f"; {self.status} after {self.data.sizes['stage']} stages."
+
+    def __repr__(self) -> str:
+        lines = [self._sentence()]
+        lines.append(self.summary().to_string(float_format=lambda v: f"{v:.5g}"))
+        lines += [f"{m.severity}: {m.text}" for m in self.messages]
+        return "\n".join(lines)
+
+
+def per_coordinate(known: Parameters, q: FloatArray) -> FloatArray:
+    """Return the derivatives of the physical values by the coordinates, shape (d,)."""
+    values = np.asarray(known.physical(q), dtype=float)
+    logs = np.array([p.coordinate == "log" for p in known.values()])
+    return np.where(logs, values, 1.0)
+
+
+@dataclass
+class Path:
+    """What a refinement leaves behind, stage by stage."""
+
+    weight: list[float] = field(default_factory=list)
+    misfit: list[float] = field(default_factory=list)
+    residual: list[float] = field(default_factory=list)
+    coordinates: list[FloatArray] = field(default_factory=list)
+    errors: list[FloatArray] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class End:
+    """The last state of a refinement.
+
+    Attributes
+    ----------
+    coordinates : array, shape (d,)
+    covariance : array, shape (d, d)
+    sensitivity : array, shape (n, d)
+    fitted, data : array, shape (n,)
+    sites : array, shape (n, k)
+    noise : float
+    noise_estimated, settled : bool
+    """
+
+    coordinates: FloatArray
+    covariance: FloatArray
+    sensitivity: FloatArray
+    fitted: FloatArray
+    data: FloatArray
+    sites: FloatArray
+    noise: float
+    noise_estimated: bool
+    settled: bool
+
+
+def refinement(
+    known: Parameters,
+    path: Path,
+    end: End,
+    how: str,
+    seconds: float,
+    notes: Sequence[Message] = (),
+) -> Refinement:
+    """Return a result from a path and its end, with what must be said about it."""
+    low, high = known.coordinate_bounds
+    on_bound = bool(((end.coordinates <= low) | (end.coordinates >= high)).any())
+    status = ON_BOUND if on_bound else SETTLED if end.settled else NOT_SETTLED
+    values = np.array([known.physical(q) for q in path.coordinates], dtype=float)
+    return Refinement.from_values(
+        {
+            **known.variables(),
+            **message_variables([*notes, *_messages(path, end, status)]),
+            "weight": path.weight,
+            "misfit": path.misfit,
+            "residual": path.residual,
+            "value": values,
+            "standard_error_along": np.array(path.errors),
+            "covariance": end.covariance,
+            "sensitivity": end.sensitivity,
+            "fitted": end.fitted,
+            "observed_value": end.data,
+            "site": end.sites,
+        },
+        {
+            "status": status,
+            "noise": float(end.noise),
+            "noise_estimated": int(end.noise_estimated),
+            "how": how,
+            "seconds": float(seconds),
+        },
+    )
+
+
+def _messages(path: Path, end: End, status: str) -> list[Message]:
+    """Say where a refinement did not succeed, and why."""
+    found, count = [], len(end.data)
+    misfit, weight, residual = path.misfit[-1], path.weight[-1], path.residual[-1]
+    if end.noise_estimated:
+        text = f"the noise was estimated from the misfit of the refined field, {end.noise:.3g}"
+        found.append(Message("noise.estimated", text, "info", {"noise": end.noise}))
+    elif misfit > 1 + MISFIT_SIGMAS * np.sqrt(2 / count):
+        text = (
+            f"the refined field misses the data by {np.sqrt(misfit):.2g} noise levels: the "
+            "equation or the noise level is wrong, or the field cannot follow"
+        )
+        found.append(Message("refine.misfit", text, "warning", {"misfit": misfit}))
+    share = weight * residual**2 / count
+    if share > UNSATISFIED:
+        text = (
+            f"the field does not obey the equation well enough: its term is {share:.2g} times the "
+            "number of observations. A wider network, more points or smoother conditions may help"
+        )
+        found.append(Message("refine.residual", text, "warning", {"share": share}))
+    if status == NOT_SETTLED:
+        text = "the parameters still moved by more than a tenth of a standard error at the end"
+        found.append(Message("refine.not_settled", text, "warning"))
+    if status == ON_BOUND:
+        text = "a parameter ended on a bound: widen the bounds, or the data do not determine it"
+        found.append(Message("refine.on_bound", text, "warning"))
+    return found

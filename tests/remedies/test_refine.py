@@ -1,0 +1,174 @@
+"""Refinement: a damped oscillation in closed form, what is reported, and what is refused."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import twoaxis as ta
+from twoaxis.errors import InputError
+from twoaxis.gauss_newton import Continuation
+from twoaxis.remedies.refine.result import NOT_SETTLED, SETTLED
+
+torch = pytest.importorskip("torch")
+
+TIMES = np.linspace(0, 4, 40)
+NOISE, RATE, FIRST = 0.02, 0.7, 1.5
+
+
+def decay(rate):
+    """The solution of u' = -rate u."""
+    return FIRST * np.exp(-np.asarray(rate)[..., None] * TIMES)
+
+
+DATA = decay(RATE) + NOISE * np.random.default_rng(3).standard_normal(40)
+
+
+def network(seed=0, width=8):
+    torch.manual_seed(seed)
+    layers = [torch.nn.Linear(1, width), torch.nn.Tanh(), torch.nn.Linear(width, width)]
+    return torch.nn.Sequential(*layers, torch.nn.Tanh(), torch.nn.Linear(width, 1)).double()
+
+
+def equation(model, t, rate):
+    u = model(t)
+    (slope,) = torch.autograd.grad(u.sum(), t, create_graph=True)
+    return slope + rate * u
+
+
+def frozen(delivered=1.4, *, observed=TIMES[:, None], **options):
+    """An untrained network, and a rate that is off by a factor of two."""
+    return ta.from_torch(
+        network(),
+        equation,
+        {"rate": ta.Parameter(delivered=delivered, bounds=(0.05, 10.0))},
+        points=np.linspace(0, 4, 60)[:, None],
+        observed=observed,
+        conditions=lambda model: model(torch.zeros(1, 1, dtype=torch.float64)) - FIRST,
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def refined():
+    return ta.refine(frozen(), DATA, noise=NOISE, progress=False)
+
+
+def closed_form():
+    """Return estimate and standard error of the log of the rate, by Gauss-Newton on decay."""
+    q = np.log(RATE)
+    for _ in range(30):
+        u = decay(np.exp(q))
+        slope = -np.exp(q) * TIMES * u
+        q += slope @ (DATA - u) / (slope @ slope)
+    return np.exp(q), NOISE / np.sqrt(slope @ slope)
+
+
+def test_the_refined_value_is_that_of_least_squares_with_the_exact_solution(refined):
+    value, error = closed_form()
+    assert refined.status == SETTLED
+    assert refined.trusted
+    assert_allclose(refined.values["rate"], value, rtol=0.1 * error)
+    assert_allclose(refined.standard_error["rate"], value * error, rtol=0.05)
+    low, high = refined.interval["rate"]
+    assert low < value < high
+
+
+def test_sensitivities_are_those_of_the_solution(refined):
+    value, _ = closed_form()
+    expected = -value * TIMES * decay(value)
+    assert_allclose(refined.data["sensitivity"].values[:, 0], expected, atol=0.02)
+    _, elsewhere = refined.predict(np.array([[1.0], [3.0]]))
+    assert_allclose(
+        elsewhere[:, 0],
+        -value * np.array([1, 3]) * FIRST * np.exp(-value * np.array([1, 3])),
+        atol=0.02,
+    )
+
+
+def test_axis_1_without_a_solver(refined):
+    _, error = closed_form()
+    found = ta.resolve(refined, replicas=50, progress=False)
+    # The mean of |z| is sqrt(2 / pi) standard errors.
+    assert_allclose(found.fisher_error_percent[0], 100 * error * np.sqrt(2 / np.pi), rtol=0.06)
+    assert "forward.linearized" in [m.code for m in found.messages]
+
+
+def test_the_audit_after_has_both_axes_and_agrees_with_the_data(refined):
+    after = refined.audit(tolerance=ta.Tolerance(material=5.0, resolution=5.0, preference=5.0))
+    assert after.route in (ta.Route.CONSISTENT_WITH_DATA, ta.Route.WITHIN_TOLERANCE)
+    before = refined.audit("before")
+    assert before.route == ta.Route.FIELD_DOES_NOT_FIT
+
+
+def test_unknown_noise_is_estimated():
+    found = ta.refine(frozen(), DATA, progress=False)
+    rest = found.data["fitted"].values - DATA
+    assert_allclose(found.data.attrs["noise"], np.sqrt((rest**2).sum() / 39), rtol=1e-3)
+    assert "noise.estimated" in [m.code for m in found.messages]
+
+
+def test_a_wrong_noise_level_is_told():
+    found = ta.refine(frozen(), DATA, noise=NOISE / 4, progress=False)
+    assert "refine.misfit" in [m.code for m in found.messages]
+    assert not found.trusted
+
+
+def test_what_did_not_settle_says_so():
+    short = Continuation(first=10, free=1e2, plateau=1e6, last=1e6, settled=1e-9)
+    found = ta.refine(frozen(), DATA, noise=NOISE, continuation=short, progress=False)
+    assert found.status == NOT_SETTLED
+    assert "refine.not_settled" in [m.code for m in found.messages]
+
+
+def test_a_file_keeps_all_but_the_field(refined, tmp_path):
+    loaded = ta.load(refined.save(tmp_path / "refined.nc"))
+    assert loaded.summary().equals(refined.summary())
+    assert repr(loaded) == repr(refined)
+    assert_allclose(loaded.forward(rate=0.8), refined.forward(rate=0.8))
+    with pytest.raises(InputError, match="file"):
+        loaded.predict([[1.0]])
+    assert loaded.plot().get_lines()
+
+
+def test_the_page_of_an_audit_shows_it(refined, tmp_path):
+    audit = ta.remedy(refined.audit("before"), refined)
+    assert "evidence" in [action.kind for action in audit.actions]
+    audit.to_html(tmp_path / "page.html")
+
+
+@pytest.mark.parametrize(
+    ("subject", "options"),
+    [
+        (lambda: frozen(observed=None), {"data": DATA}),
+        (frozen, {}),
+        (frozen, {"data": DATA[:-1]}),
+        (frozen, {"data": np.where(TIMES > 1, DATA, np.nan)}),
+        (frozen, {"data": DATA, "noise": -1.0}),
+        (frozen, {"data": DATA, "continuation": 3}),
+        (frozen, {"data": DATA, "store": "runs"}),
+        (lambda: "burgers", {"data": DATA}),
+        (
+            lambda: ta.FrozenResidual(
+                lambda k: k * TIMES, {"k": ta.Parameter(delivered=1.0, bounds=(0.5, 2))}, TIMES
+            ),
+            {"data": DATA},
+        ),
+    ],
+)
+def test_bad_input_is_refused(subject, options):
+    with pytest.raises(InputError):
+        ta.refine(subject(), progress=False, **options)
+
+
+def test_fewer_data_than_parameters_are_refused():
+    one = frozen(observed=TIMES[:1, None])
+    two = ta.from_torch(
+        network(),
+        lambda model, t, a, b: equation(model, t, a + b),
+        {n: ta.Parameter(delivered=1.0, bounds=(0.1, 10)) for n in ("a", "b")},
+        points=np.linspace(0, 4, 20)[:, None],
+        observed=TIMES[:1, None],
+    )
+    with pytest.raises(InputError, match="as many observations"):
+        ta.refine(two, DATA[:1], noise=NOISE, progress=False)
+    assert ta.refine(one, DATA[:1], noise=NOISE, progress=False).data.sizes["observation"] == 1
