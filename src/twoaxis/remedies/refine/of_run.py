@@ -121,9 +121,12 @@ def _result(
     ended = linearized(run)
     noise, count = run.dataset.noise_scale, len(run.dataset.values)
     path = Path()
-    for row in run.history.to_dict(orient="records"):
+    rows = run.history.to_dict(orient="records")
+    for row, before_row in zip(rows, [None, *rows[:-1]], strict=True):
         weight = float(plan.weight(row["step"] - 1, np))
-        if weight < plan.free:
+        # The parameters move at the end of a stage, and only there.
+        moved = before_row is None or any(row[name] != before_row[name] for name in known)
+        if weight < plan.free or not (moved or row is rows[-1]):
             continue
         path.weight.append(min(weight, ended.weight))
         path.misfit.append(row["loss_data"] / noise**2)
@@ -133,7 +136,7 @@ def _result(
         path.errors.append(np.full(len(known), np.nan))
     path.errors[-1] = np.sqrt(np.diag(ended.covariance))
     path.misfit[-1], path.residual[-1] = ended.misfit, ended.residual
-    moved = np.abs(ended.step) <= plan.settled * np.maximum(path.errors[-1], 1e-300)
+    quiet = np.abs(ended.step) <= plan.settled * np.maximum(path.errors[-1], 1e-300)
     end = End(
         coordinates=path.coordinates[-1],
         covariance=ended.covariance,
@@ -143,7 +146,7 @@ def _result(
         sites=run.dataset.coordinates,
         noise=noise,
         noise_estimated=estimated,
-        settled=bool(moved.all()) and ended.weight >= plan.plateau,
+        settled=bool(quiet.all()) and ended.weight >= plan.plateau,
     )
     delivered = start if before is None else before.delivered
     own = {n: replace(p.holding(delivered[n]), delivered=delivered[n]) for n, p in known.items()}

@@ -1,0 +1,89 @@
+"""Refinement of a run: its result, its store, and the command."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from typer.testing import CliRunner
+
+pytest.importorskip("jax")
+
+import twoaxis as ta
+from twoaxis.gauss_newton import Continuation
+from twoaxis.observations import published_dataset
+from twoaxis.remedies.refine import of_run
+from twoaxis.training.methods import GaussNewton
+
+SHORT = Continuation(steps=3, free_steps=5, more=2)
+SMALL = {"network": ta.Network(8, 2), "residual_points": 150, "device": "cpu", "progress": False}
+
+
+@pytest.fixture(scope="module")
+def run():
+    options = {"datasets": 8, "steps": 30, "residual_points": 100, "progress": False}
+    return ta.train("burgers", **options)[0]
+
+
+@pytest.fixture(scope="module")
+def refined(run):
+    return ta.refine(run, continuation=SHORT, **SMALL)
+
+
+def test_the_result_is_the_end_of_a_training(run, refined):
+    assert refined.frozen.about["method"] == "gauss-newton"
+    assert_allclose(refined.values["nu"], refined.frozen.parameters["nu"].delivered)
+    assert refined.parameters["nu"].delivered == run.delivered["nu"]
+    assert (np.diff(refined.data["weight"].values) >= 0).all()
+    assert refined.data["weight"].values[-1] == pytest.approx(SHORT.last)
+    assert refined.data.sizes["observation"] == len(run.dataset.values)
+    assert refined.standard_error["nu"] > 0
+
+
+def test_the_variance_is_at_least_that_of_the_sensitivities(refined):
+    """1 / C tends to their information from below as the equation outweighs the data."""
+    slopes = refined.data["sensitivity"].values / refined.data.attrs["noise"]
+    information = float((slopes**2).sum())
+    covariance = float(refined.data["covariance"].values[0, 0])
+    assert 0 < information * covariance <= 1.0 + 1e-6
+
+
+def test_a_problem_with_a_dataset_starts_from_its_own_value():
+    data = published_dataset("burgers", 9)
+    found = ta.refine("burgers", data, continuation=SHORT, **SMALL)
+    assert found.before_frozen is None
+    assert found.parameters["nu"].delivered == found.parameters["nu"].start
+
+
+def test_a_delivered_value_on_a_bound_starts_inside(run):
+    outside = replace(run, final=replace(run.final, delivered={"nu": 1.0}))
+    low, high = run.problem.parameters["nu"].bounds
+    assert low < of_run._start(run.problem, outside)["nu"] < high
+
+
+def test_a_store_keeps_the_refinement(run, refined, tmp_path):
+    again = [ta.refine(run, continuation=SHORT, store=tmp_path, **SMALL) for _ in range(2)]
+    assert again[0].values == again[1].values == refined.values
+    assert len(ta.load_runs(tmp_path)) == 1
+
+
+def test_unknown_noise_is_estimated(run):
+    data = published_dataset("burgers", 8)
+    found = ta.refine(run, replace(data, noise_scale=0.0), continuation=SHORT, **SMALL)
+    assert "noise.estimated" in [m.code for m in found.messages]
+    assert 0.3 < found.data.attrs["noise"] / data.noise_scale < 3
+
+
+@pytest.mark.long
+def test_the_command_adds_it_to_the_page(tmp_path, monkeypatch):
+    from twoaxis.cli.app import app
+
+    few = Continuation(steps=1, free_steps=1, more=1)
+    monkeypatch.setattr(of_run, "GaussNewton", lambda: GaussNewton(few))
+
+    where = str(tmp_path / "audit")
+    audit = ["audit", "burgers", "--steps", "30", "--out", where, "--tolerance", "5"]
+    assert CliRunner().invoke(app, audit).exit_code == 0
+    done = CliRunner().invoke(app, ["remedy", where, "--refine", "--device", "cpu"])
+    assert done.exit_code == 0, done.output
+    assert "Refined: nu" in " ".join(done.output.split())
