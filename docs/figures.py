@@ -228,6 +228,7 @@ LAYERS = {
     "runs": {"train.py": ("3", ""), "run.py": ("5, 6", ""), "run_file.py": ("5", "")},
     "training, adapters": {
         "training/loop.py": ("4", ""),
+        "training/adam.py": ("4", ""),
         "training/methods/": ("4", ""),
         "adapters/": ("", "2"),
     },
