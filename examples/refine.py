@@ -29,7 +29,6 @@ days = np.linspace(0, 60, 40)
 exact = solve_ivp(rates, (0, 60), start, t_eval=days, args=truth, rtol=1e-8, atol=1e-10).y.T
 data = exact + noise * np.random.default_rng(0).standard_normal((40, 2))
 observed, points = torch.tensor(days)[:, None], torch.linspace(0, 60, 100)[:, None]
-first = torch.tensor(start)[None]
 
 
 class Epidemic(torch.nn.Sequential):
@@ -44,7 +43,7 @@ def sir(model, t, beta, gamma):
 
 
 def initial(model):
-    return (model(torch.zeros(1, 1)) - first).ravel()
+    return (model(torch.zeros(1, 1)) - torch.tensor(start)).ravel()
 
 
 net = Epidemic(
