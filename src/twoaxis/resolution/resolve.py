@@ -91,8 +91,8 @@ def resolve(
     forward : callable, str, Problem or Refinement
         ``forward(**parameters)``: noise-free predictions, any simulator, any fixed shape. Or a
         built-in problem, such as ``"burgers"``, which brings its declared solver, parameters,
-        layouts and noise; what is passed replaces them. Or a `twoaxis.Refinement`, whose field
-        stands for a solver: the model is then linear around the refined parameters.
+        layouts and noise; what is passed replaces them. Or what `twoaxis.refine` returned:
+        its field stands for a solver, and the model is linear around the refined parameters.
     parameters : mapping of str to Parameter or UnknownFunction
         The unknowns by name; `forward` is called with these names.
     noise : float or array, optional

@@ -194,7 +194,7 @@ class Refinement(Result[xr.Dataset]):
         return [Message("forward.linearized", text, "warning")]
 
     def predict(self, points: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return field (n,) and sensitivity (n, d) at any points, for `twoaxis.suggest_sites`."""
+        """Return field (n,) and sensitivity (n, d) at any points, such as candidate sites."""
         if self._sensitivity_at is None:
             raise InputError(
                 "a refinement that holds its field",
