@@ -485,7 +485,7 @@ def test_a_dimension_that_claims_gigabytes(path):
     assert seconds < 20
 
 
-@pytest.mark.parametrize("make", [shared_text, compound_text])
+@pytest.mark.parametrize("make", [shared_text, pytest.param(compound_text, marks=pytest.mark.long)])
 def test_one_text_that_is_read_many_times(tmp_path, make):
     path = tmp_path / "file.nc"
     # The old format has no checksums that the change of bytes would have to renew.

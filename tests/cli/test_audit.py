@@ -67,6 +67,7 @@ def test_without_a_truth_there_is_no_error(store, tmp_path):
     ]
 
 
+@pytest.mark.long
 def test_only_retrainings_are_compared(store, tmp_path):
     done = twoaxis("audit", "--run", store, *SHORT, "--out", "found", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -107,6 +107,7 @@ def test_unknown_noise_is_estimated():
     assert "noise.estimated" in [m.code for m in found.messages]
 
 
+@pytest.mark.long
 def test_a_wrong_noise_level_is_told():
     found = ta.refine(frozen(), DATA, noise=NOISE / 4, progress=False)
     assert "refine.misfit" in [m.code for m in found.messages]
@@ -160,6 +161,7 @@ def test_bad_input_is_refused(subject, options):
         ta.refine(subject(), progress=False, **options)
 
 
+@pytest.mark.long
 def test_fewer_data_than_parameters_are_refused():
     one = frozen(observed=TIMES[:1, None])
     two = ta.from_torch(

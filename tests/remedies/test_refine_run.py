@@ -48,6 +48,7 @@ def test_the_variance_is_at_least_that_of_the_sensitivities(refined):
     assert 0 < information * covariance <= 1.0 + 1e-6
 
 
+@pytest.mark.long
 def test_a_problem_with_a_dataset_starts_from_its_own_value():
     data = published_dataset("burgers", 9)
     found = ta.refine("burgers", data, continuation=SHORT, **SMALL)
@@ -61,12 +62,14 @@ def test_a_delivered_value_on_a_bound_starts_inside(run):
     assert low < of_run._start(run.problem, outside)["nu"] < high
 
 
+@pytest.mark.long
 def test_a_store_keeps_the_refinement(run, refined, tmp_path):
     again = [ta.refine(run, continuation=SHORT, store=tmp_path, **SMALL) for _ in range(2)]
     assert again[0].values == again[1].values == refined.values
     assert len(ta.load_runs(tmp_path)) == 1
 
 
+@pytest.mark.long
 def test_unknown_noise_is_estimated(run):
     data = published_dataset("burgers", 8)
     found = ta.refine(run, replace(data, noise_scale=0.0), continuation=SHORT, **SMALL)

@@ -214,6 +214,7 @@ def test_without_any_dask_worker_that_starts_there_is_an_error(tmp_path, faultwo
 # ------------------------------------------------------------------ versions
 
 
+@pytest.mark.long
 def test_dask_workers_of_other_versions_are_refused_before_work_starts(
     tmp_path, faultwork, monkeypatch
 ):
