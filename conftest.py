@@ -281,8 +281,10 @@ def pytest_collect_file(file_path, parent):
 
 @pytest.fixture(scope="module")
 def scratch_folder(tmp_path_factory):
-    """Files that a page writes go to a directory of its own."""
+    """Files that a page writes go to a directory of its own, and its precision ends with it."""
     before = Path.cwd()
     os.chdir(tmp_path_factory.mktemp("page"))
     yield
     os.chdir(before)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_default_dtype(sys.modules["torch"].float32)
