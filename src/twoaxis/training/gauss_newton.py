@@ -1,7 +1,8 @@
 r"""The step of the Gauss–Newton method: Levenberg–Marquardt on data and equation together.
 
-A step solves one linear system for all weights and parameters at once; see
-`twoaxis.gauss_newton` for the stacked residual and the growing weight :math:`\lambda`. The
+A step solves one linear system for all weights of the field while the parameters are held; these
+move at the end of a stage. See `twoaxis.gauss_newton` for the stacked residual and the growing
+weight :math:`\lambda`. The
 collocation points are drawn anew every few steps from a pool that stays fixed, in proportion to
 :math:`1 + |r| / \overline{|r|}`, so that a shock gets its share of them and the program stays a
 pure function of arrays.
@@ -40,7 +41,7 @@ from twoaxis.training.settings import Settings
 
 Tree = Any
 
-# Draws of collocation points, beyond that of a step, that the covariance is computed with.
+# The covariance is computed with so many times the collocation points of a step.
 CHUNKS = 4
 
 
@@ -53,8 +54,6 @@ def gauss_newton_state(settings: Settings, layers: Tree, coordinates: Any) -> di
         "damping": np.asarray(FIRST_DAMPING),
         "momentum": np.zeros(weights + len(coordinates)),
         "sites": np.arange(count, dtype=np.int32),
-        "mark": np.array(coordinates),
-        "standard_error": np.zeros(len(coordinates)),
         "settled": np.asarray(False),
     }
 
@@ -101,7 +100,7 @@ def gauss_newton_step(settings: Settings, state: Tree, data: Tree, number: jax.A
     end = jax.lax.cond(
         plan.ends_stage(number),
         lambda: _moved_parameters(plan, system, state, trial["moved"], unravel, weight),
-        lambda: {"vector": trial["moved"], **{name: state[name] for name in STAGE}},
+        lambda: {"vector": trial["moved"], "settled": state["settled"]},
     )
     layers, coordinates = unravel(end.pop("vector"))
     points = system.point_weight(weight) * data["residual"]["weight"]
@@ -119,10 +118,6 @@ def gauss_newton_step(settings: Settings, state: Tree, data: Tree, number: jax.A
         "loss_residual": loss_and_slope(data["form"], weights, residual)[0],
         **end,
     }
-
-
-# What a stage leaves behind.
-STAGE = ("mark", "standard_error", "settled")
 
 
 def _moved_parameters(
@@ -148,12 +143,10 @@ def _moved_parameters(
     lowest, highest = system.data["lowest"], system.data["highest"]
     coordinates = jnp.clip(vector[-count:] + step, lowest, highest)
     on_bound = (coordinates <= lowest) | (coordinates >= highest)
-    change = jnp.maximum(jnp.abs(step), jnp.abs(coordinates - state["mark"]))
-    quiet = jnp.all((change <= plan.settled * errors) | (free == 0)) & (weight >= plan.plateau)
+    small = (jnp.abs(step) <= plan.settled * errors) | (free == 0)
+    quiet = jnp.all(small) & (weight >= plan.plateau)
     return {
-        "mark": coordinates,
         "vector": vector.at[-count:].set(coordinates),
-        "standard_error": errors,
         "settled": state["settled"] | (quiet & ~jnp.any(on_bound)),
     }
 
@@ -198,16 +191,18 @@ class StackedResidual:
     def values(self, state: Tree, *, sites: Any, weight: Any) -> Any:
         """Return the stacked residual, shape (n + N,)."""
         layers, coordinates = state
-        pool = _at(self.data["pool"], sites)
-        parts = [
-            (field_value(layers, self.data["observed"], jnp) - self.data["values"])
-            / self.data["noise"],
-            jnp.sqrt(weight / len(sites)) * self._residual(layers, coordinates, pool),
-        ]
+        residual = self._residual(layers, coordinates, _at(self.data["pool"], sites))
+        data, *boundary = self._misfits(layers, weight)
+        return jnp.concatenate([data, jnp.sqrt(weight / len(sites)) * residual, *boundary])
+
+    def _misfits(self, layers: Tree, weight: Any) -> list[Any]:
+        """Return the misfit to the data, and to boundary values where they are a term."""
+        data = self.data
+        parts = [(field_value(layers, data["observed"], jnp) - data["values"]) / data["noise"]]
         if self.settings.has_boundary_term:
-            misfit = field_value(layers, self.data["boundary"], jnp) - self.data["boundary_values"]
+            misfit = field_value(layers, data["boundary"], jnp) - data["boundary_values"]
             parts.append(self._boundary_factor(weight) * misfit)
-        return jnp.concatenate(parts)
+        return parts
 
     def linearized(self, vector: Any, unravel: Any, sites: Any, weight: Any) -> tuple[Any, Any]:
         """Return the stacked residual and its Jacobian, with zero columns for the parameters."""
@@ -231,16 +226,9 @@ class StackedResidual:
         pool, chunk = self.data["pool"], self.settings.residual_points
         count = min(CHUNKS, pool["inputs"].shape[-1] // chunk)
         layers, coordinates = unravel(vector)
-        known = [self._data_jacobian(vector, unravel)]
-        values = [
-            (field_value(layers, self.data["observed"], jnp) - self.data["values"])
-            / self.data["noise"]
-        ]
-        if self.settings.has_boundary_term:
-            known += self._boundary_jacobian(vector, unravel, weight)
-            misfit = field_value(layers, self.data["boundary"], jnp) - self.data["boundary_values"]
-            values.append(self._boundary_factor(weight) * misfit)
-        rows_known, values_known = jnp.concatenate(known), jnp.concatenate(values)
+        boundary = self._boundary_jacobian(vector, unravel, weight)
+        rows_known = jnp.concatenate([self._data_jacobian(vector, unravel), *boundary])
+        values_known = jnp.concatenate(self._misfits(layers, weight))
 
         def add(number: Any, total: Any) -> Any:
             matrix, gradient = total

@@ -24,7 +24,14 @@ from twoaxis.gauss_newton import (
     damped_step,
 )
 from twoaxis.progress import progress_bar
-from twoaxis.remedies.refine.result import End, Path, Refinement, per_coordinate, refinement
+from twoaxis.remedies.refine.result import (
+    End,
+    Path,
+    Refinement,
+    check_enough,
+    per_coordinate,
+    refinement,
+)
 from twoaxis.result import Message
 from twoaxis.weighted_model import WeightedModel
 
@@ -70,12 +77,7 @@ class _Model:
         self.points = _dense(frozen.points, self.weights.start.size)
         self.data = _observations(frozen, data)
         self.known.require("delivered")
-        if self.data.size < len(self.known):
-            raise InputError(
-                f"at least as many observations as parameters, {len(self.known)}",
-                f"{self.data.size}",
-                "observe more, or fix some parameters",
-            )
+        check_enough(self.data.size, len(self.known))
         self.given_noise = noise
         self.noise = noise if noise is not None else self._spread(self.weights.start)
         self.unit = 1.0
@@ -224,11 +226,7 @@ def refine_model(
             columns, covariance, move = _newton(model, weights, q, weight)
             errors = np.sqrt(np.diag(covariance))
             move = np.clip(move, -LONGEST, LONGEST)
-            moved = np.clip(q + move, low, high)
-            change = np.maximum(
-                np.abs(move), np.abs(moved - (path.coordinates[-1] if path.coordinates else q))
-            )
-            q = moved
+            q = np.clip(q + move, low, high)
             path.weight.append(weight)
             path.misfit.append(
                 float((((model.fitted(weights) - model.data) / model.noise) ** 2).mean())
@@ -242,18 +240,22 @@ def refine_model(
             settled = (
                 inside
                 and weight >= plan.plateau * gain
-                and bool((change <= plan.settled * errors).all())
+                and bool((np.abs(move) <= plan.settled * errors).all())
             )
             if settled:
                 break
-    sensitivity = (
-        model.weights.field_jacobian(weights, model.sites) @ columns @ np.linalg.inv(covariance)
-    )
+    tangent = columns @ np.linalg.inv(covariance)
+
+    def at(where: FloatArray) -> tuple[FloatArray, FloatArray]:
+        values = np.asarray(model.weights.field(weights, where), dtype=float).ravel()
+        return values, model.weights.field_jacobian(weights, where) @ tangent
+
+    fitted, sensitivity = at(model.sites)
     end = End(
         coordinates=q,
         covariance=covariance,
         sensitivity=sensitivity,
-        fitted=model.fitted(weights),
+        fitted=fitted,
         data=model.data,
         sites=_repeated(model.sites, model.data.size),
         noise=model.noise,
@@ -271,13 +273,6 @@ def refine_model(
     )
     found.frozen = model.weights.frozen(weights, found.values)
     found.before_frozen = frozen
-    tangent = columns @ np.linalg.inv(covariance)
-    final = weights.copy()
-
-    def at(where: FloatArray) -> tuple[FloatArray, FloatArray]:
-        values = np.asarray(model.weights.field(final, where), dtype=float).ravel()
-        return values, model.weights.field_jacobian(final, where) @ tangent
-
     found._sensitivity_at = at
     return found
 

@@ -14,7 +14,7 @@ from twoaxis.gauss_newton import Continuation
 from twoaxis.observations import Dataset
 from twoaxis.parameters import Parameters
 from twoaxis.problems import Problem, get_problem
-from twoaxis.remedies.refine.result import End, Path, Refinement, refinement
+from twoaxis.remedies.refine.result import End, Path, Refinement, check_enough, refinement
 from twoaxis.runs.refined import linearized
 from twoaxis.runs.run import Run
 from twoaxis.runs.train import train_specs
@@ -55,8 +55,7 @@ def refine_run(
         spread = float(np.sqrt(((run.field(dataset.coordinates) - dataset.values) ** 2).mean()))
         dataset = replace(dataset, noise_scale=spread)
         run = _trained(settings, dataset, run.delivered, seed, progress, training)
-    found = _result(run, before, start, estimated, time.perf_counter() - began)
-    return found
+    return _result(run, before, start, estimated, time.perf_counter() - began)
 
 
 def _asked(subject: Any, data: Any) -> tuple[Problem, Dataset]:
@@ -72,12 +71,7 @@ def _asked(subject: Any, data: Any) -> tuple[Problem, Dataset]:
             type(dataset).__name__,
             "pass data=twoaxis.published_dataset(...), or a twoaxis.Dataset of your own",
         )
-    if len(dataset.values) < len(problem.parameters):
-        raise InputError(
-            f"at least as many observations as parameters, {len(problem.parameters)}",
-            f"{len(dataset.values)}",
-            "observe more, or fix some parameters",
-        )
+    check_enough(len(dataset.values), len(problem.parameters))
     return problem, dataset
 
 

@@ -260,6 +260,16 @@ class Refinement(Result[xr.Dataset]):
         return "\n".join(lines)
 
 
+def check_enough(observations: int, parameters: int) -> None:
+    """Refuse fewer observations than parameters."""
+    if observations < parameters:
+        raise InputError(
+            f"at least as many observations as parameters, {parameters}",
+            f"{observations}",
+            "observe more, or fix some parameters",
+        )
+
+
 def per_coordinate(known: Parameters, q: FloatArray) -> FloatArray:
     """Return the derivatives of the physical values by the coordinates, shape (d,)."""
     values = np.asarray(known.physical(q), dtype=float)
