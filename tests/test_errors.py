@@ -1,6 +1,8 @@
 """The message of an InputError: what was expected, what it got, and the fix."""
 
 import pickle
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -43,3 +45,39 @@ def test_what_a_warning_quotes_cannot_command_a_terminal(kind):
         warnings.warn(HOSTILE, kind, stacklevel=1)
     assert str(caught[0].message) == WRITTEN_OUT
     assert str(pickle.loads(pickle.dumps(caught[0].message))) == WRITTEN_OUT
+
+
+WITHOUT_JAX = """
+import sys
+
+class Absent:  # SciPy trips over a None in sys.modules
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"jax", "jaxlib", "equinox", "optax"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+import numpy as np
+import twoaxis as ta
+
+points = np.linspace(0, 1, 9)
+known = {"k": ta.Parameter(delivered=1.0, bounds=(0.5, 2.0))}
+audit = ta.audit(lambda k: k - points, known, ta.views.Pointwise(), points=points)
+for call in (
+    lambda: ta.train("burgers"),
+    lambda: ta.refine("burgers"),
+    lambda: ta.refine("burgers", ta.published_dataset("burgers", 8)),
+    lambda: ta.remedy(audit, run="burgers"),
+):
+    try:
+        call()
+    except ta.InputError as error:
+        print(error.fix)
+"""
+
+
+def test_without_jax_whatever_needs_the_engine_names_the_extra():
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_JAX], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["run pip install 'twoaxis[train]'"] * 4

@@ -153,21 +153,16 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'twoaxis' has no attribute {name!r}")
     module = _MODULE_OF[name]
-    try:
-        if module == "twoaxis":
-            return importlib.import_module(f"twoaxis.{name}")
+    if module == "twoaxis":
+        return importlib.import_module(f"twoaxis.{name}")
+    extra = _EXTRAS.get(".".join(module.split(".")[:2]))
+    if extra is None:
         value = getattr(importlib.import_module(module), name)
-    except ModuleNotFoundError as error:
-        extra = _EXTRAS.get(".".join(module.split(".")[:2]))
-        if str(error.name).startswith("twoaxis") or extra is None:
-            raise
-        from twoaxis.errors import InputError
+    else:
+        from twoaxis.errors import needs_extra
 
-        raise InputError(
-            f"the libraries of the extra {extra!r} for twoaxis.{name}",
-            f"an environment without {error.name}",
-            f"run pip install 'twoaxis[{extra}]'",
-        ) from error
+        with needs_extra(extra, f"twoaxis.{name}"):
+            value = getattr(importlib.import_module(module), name)
     globals()[name] = value
     return value
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,6 +40,29 @@ class InputError(ValueError):
     def __reduce__(self) -> tuple[type[InputError], tuple[str, str, str]]:
         # An exception with several arguments needs this to be pickled between processes.
         return type(self), (self.expected, self.got, self.fix)
+
+
+@contextmanager
+def needs_extra(extra: str, call: str) -> Iterator[None]:
+    """Name the extra to install where an import inside fails for want of a library.
+
+    Parameters
+    ----------
+    extra : str
+        The extra of this package that installs what is imported.
+    call : str
+        What needs it, such as ``"twoaxis.train"``.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("twoaxis"):
+            raise
+        raise InputError(
+            f"the libraries of the extra {extra!r} for {call}",
+            f"an environment without {error.name}",
+            f"run pip install 'twoaxis[{extra}]'",
+        ) from error
 
 
 def named(kind: str, name: str, known: Mapping[str, Named]) -> Named:

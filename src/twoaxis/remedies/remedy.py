@@ -17,7 +17,7 @@ import numpy as np
 
 from twoaxis.diagnosis import Audit
 from twoaxis.diagnosis.actions import Action, first_steps
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, needs_extra
 from twoaxis.parameters import Parameters
 from twoaxis.problems import EvolutionProblem
 from twoaxis.remedies.confidence_set import ConfidenceSet
@@ -200,9 +200,10 @@ def _of_run(
 ) -> list[Any]:
     """Compute the remedies that the route of an audited run asks for."""
     # Not at the top: remedies of other models need no JAX.
-    from twoaxis.adapters import objective
-    from twoaxis.runs import Run
-    from twoaxis.runs.pipeline import Pipeline
+    with needs_extra("train", "twoaxis.remedy(run=...)"):
+        from twoaxis.adapters import objective
+        from twoaxis.runs import Run
+        from twoaxis.runs.pipeline import Pipeline
 
     if not isinstance(run, Run):
         raise InputError("a run that twoaxis.train returned", type(run).__name__, "pass runs[0]")

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from twoaxis.arrays import is_real
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, needs_extra
 from twoaxis.frozen import FrozenResidual
 from twoaxis.gauss_newton import Continuation
 from twoaxis.remedies.refine.of_model import refine_model
@@ -86,6 +86,7 @@ def refine(
             )
         return refine_model(subject, data, noise, continuation, seed, progress)
     # Not at the top: models of other libraries need no JAX.
-    from twoaxis.remedies.refine.of_run import refine_run
+    with needs_extra("train", "twoaxis.refine of a run or a built-in problem"):
+        from twoaxis.remedies.refine.of_run import refine_run
 
     return refine_run(subject, data, noise, continuation, seed, progress, training)

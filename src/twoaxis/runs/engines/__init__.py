@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, needs_extra
 from twoaxis.runs.engines.engine import Engine, InProcess, Outcome
 from twoaxis.runs.engines.local import Local, check_workers
 from twoaxis.training.backends import Device, cores, find_gpu
@@ -95,15 +95,7 @@ def _work(settings: Settings) -> float:
 
 
 def _dask(scheduler: str | None, workers: int | None, gpu: bool) -> Engine:
-    try:
+    with needs_extra("dask", 'engine="dask"'):
         module = importlib.import_module("twoaxis.runs.engines.dask")
-    except ModuleNotFoundError as error:
-        if str(error.name).startswith("twoaxis"):
-            raise
-        raise InputError(
-            "the libraries of the extra 'dask'",
-            f"an environment without {error.name}",
-            "run pip install 'twoaxis[dask]'",
-        ) from error
     engine: Engine = module.Dask(scheduler, workers, gpu)
     return engine
