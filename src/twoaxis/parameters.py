@@ -225,6 +225,7 @@ Unknowns = (
     Mapping[str, Parameter]
     | Mapping[str, UnknownFunction]
     | Mapping[str, Parameter | UnknownFunction]
+    | Mapping[str, tuple[Any, Parameter]]
 )
 
 
@@ -240,6 +241,8 @@ class Parameters(Mapping[str, Parameter]):
     Parameters
     ----------
     parameters : mapping of str to Parameter or UnknownFunction
+        Also pairs of a library's own variable and its `Parameter`, as `twoaxis.from_deepxde` takes
+        them; the variable is not read.
 
     Examples
     --------
@@ -258,7 +261,8 @@ class Parameters(Mapping[str, Parameter]):
                 'write parameters={"nu": twoaxis.Parameter(truth=0.01, bounds=(0.002, 0.05))}',
             )
         by_name: dict[str, Parameter] = {}
-        for name, parameter in parameters.items():
+        for name, given in parameters.items():
+            parameter = _without_variable(given)
             if isinstance(name, str) and isinstance(parameter, UnknownFunction):
                 members = parameter.members(name)
                 by_name |= {member: Parameter(**fields) for member, fields in members.items()}
@@ -613,6 +617,12 @@ class Parameters(Mapping[str, Parameter]):
                 **{f: optional(f, row) for f in ("scale", "truth", "delivered", "start")},
             )
         return cls(found)
+
+
+def _without_variable(given: Any) -> Any:
+    """Return the parameter of a pair (variable, parameter); anything else as it is."""
+    pair = isinstance(given, (tuple, list)) and len(given) == 2 and isinstance(given[1], Parameter)
+    return given[1] if pair else given
 
 
 def _grouped(parameters: Mapping[str, Parameter]) -> dict[str, FunctionGroup]:

@@ -124,14 +124,14 @@ def audit(
     spectrum : bool or int, optional
         Whether to resolve strength and score in residual modes, or how many; by default where
         it is cheap.
-    history : mapping, pandas.DataFrame or xarray.Dataset, optional
+    history : mapping, pandas.DataFrame, xarray.Dataset or deepxde LossHistory, optional
         Recorded along training: ``step``, losses by name, parameters by their names.
     snapshots : Snapshots, optional
         What `twoaxis.follow` returned.
     probe : bool or int, optional
         Whether to continue training for a few iterations on the loss that the frozen residual
         carries, or how many, to see whether it had finished; by default where there is a loss,
-        and neither history nor snapshots.
+        and neither a history of the parameters nor snapshots.
     notes : sequence of str or Message
         Your own sentences, which come first among the messages.
     about : mapping of str to str, optional
@@ -222,7 +222,8 @@ def audit(
     if data is None and found is None:
         data = frozen.data
     matching = match(found, chosen, data, noise, subject, missing)
-    probed, unprobed = _probed(frozen, probe, recorded is None and followed is None)
+    followed_values = followed is not None or (recorded is not None and "value" in recorded)
+    probed, unprobed = _probed(frozen, probe, not followed_values)
     parts: dict[str, Result[xr.Dataset] | None] = {
         "/score": audited.score,
         "/scan": audited.scan,

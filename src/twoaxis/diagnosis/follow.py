@@ -211,7 +211,8 @@ def history_group(history: Any, parameters: Mapping[str, Parameter]) -> xr.Datas
 
     `history` is a mapping, a pandas table or a dataset of equally long columns: ``step``, and
     losses or other quantities by name; a column with a parameter's name holds its values. Values of
-    a parameter without a column are NaN.
+    a parameter without a column are NaN. DeepXDE's ``LossHistory`` gives the weighted loss of each
+    term and their sum.
     """
     columns = _columns(history)
     if "step" not in columns:
@@ -256,9 +257,11 @@ def _columns(history: Any) -> dict[str, Any]:
         history = history.reset_index() if history.index.name == "step" else history
     elif isinstance(history, xr.Dataset):
         history = {str(n): v.values for n, v in history.variables.items()}
+    elif hasattr(history, "loss_train") and hasattr(history, "steps"):
+        history = _loss_history(history)
     elif not isinstance(history, Mapping):
         raise InputError(
-            "a history as a mapping, a pandas table or an xarray dataset",
+            "a history as a mapping, a pandas table, an xarray dataset or DeepXDE's LossHistory",
             type(history).__name__,
             'write history={"step": [...], "loss": [...]}',
         )
@@ -276,3 +279,10 @@ def _columns(history: Any) -> dict[str, Any]:
                 "pass one number per step",
             )
     return columns
+
+
+def _loss_history(history: Any) -> dict[str, Any]:
+    """Return DeepXDE's ``LossHistory``, with the loss of each term and their sum, as columns."""
+    terms = np.array(history.loss_train, dtype=float).reshape(len(history.steps), -1)
+    parts = {f"loss {n + 1}": terms[:, n] for n in range(terms.shape[1])}
+    return {"step": history.steps, "loss": terms.sum(axis=1), **parts}

@@ -138,3 +138,29 @@ def test_a_loss_with_weight_decay_is_not_claimed(problems):
         assert ("objective.unknown" in codes(frozen)) is not known
         if known:
             assert_is_training_loss(frozen, own_loss(model))
+
+
+def test_loss_history_is_a_history(problems):
+    made = problems.burgers(steps=60)
+    about = {"nu": (made.nu, ta.Parameter(truth=0.01 / np.pi, bounds=(1e-4, 1.0)))}
+    found = ta.audit(ta.from_deepxde(made.model, about), history=made.model.losshistory)
+    group, recorded = found.group("/history"), made.model.losshistory
+    assert group["step"].values.tolist() == recorded.steps
+    terms = np.array(recorded.loss_train)
+    whole = group["recorded"].sel(quantity="loss").values
+    np.testing.assert_allclose(whole, terms.sum(axis=1), rtol=1e-6)
+    np.testing.assert_array_equal(group["recorded"].sel(quantity="loss 3"), terms[:, 2])
+    # Losses alone do not say whether the parameter has arrived: its loss is probed, too.
+    assert np.isfinite(found.group("/training")["probe_moved"]).all()
+
+
+def test_pairs_of_variable_and_parameter_go_everywhere(burgers_model):
+    pair = {"nu": (burgers_model.nu, ta.Parameter(truth=0.01, bounds=(1e-3, 1.0)))}
+    plain = {"nu": pair["nu"][1]}
+    times = np.linspace(0, 1, 20)[:, None]
+    both = [
+        ta.resolve(lambda nu: np.exp(-nu * times), given, noise=0.01, replicas=5, progress=False)
+        for given in (pair, plain)
+    ]
+    np.testing.assert_array_equal(both[0].data["estimate"], both[1].data["estimate"])
+    assert ta.from_deepxde(burgers_model.model, pair).names == both[0].parameters.names
