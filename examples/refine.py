@@ -75,5 +75,5 @@ refined = ta.refine(frozen, data, noise=noise, progress=False)
 print(f"{refined}\ntrusted: {refined.trusted}; truth: beta = {truth[0]}, gamma = {truth[1]}")
 tolerance = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
 for which in ("before", "after"):
-    audit = refined.audit(which, tolerance=tolerance)
+    audit = ta.audit(refined, field=which, tolerance=tolerance, progress=False)
     print(f"\n{which}: {audit.route}\n{audit.answer}")

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from twoaxis.remedies import ConfidenceSet as ConfidenceSet
     from twoaxis.remedies import EvidenceMap as EvidenceMap
     from twoaxis.remedies import Polish as Polish
+    from twoaxis.remedies import Refinement as Refinement
     from twoaxis.remedies import SimulatedAudit as SimulatedAudit
     from twoaxis.remedies import SuggestedSites as SuggestedSites
     from twoaxis.remedies import calibrate as calibrate
@@ -114,6 +115,7 @@ _PUBLIC = {
         "ConfidenceSet",
         "EvidenceMap",
         "Polish",
+        "Refinement",
         "SimulatedAudit",
         "SuggestedSites",
         "calibrate",

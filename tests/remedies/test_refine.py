@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 TIMES = np.linspace(0, 4, 40)
 NOISE, RATE, FIRST = 0.02, 0.7, 1.5
+TOLERANCE = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
 
 
 def decay(rate):
@@ -93,11 +94,64 @@ def test_axis_1_without_a_solver(refined):
     assert "forward.linearized" in [m.code for m in found.messages]
 
 
-def test_the_audit_after_has_both_axes_and_agrees_with_the_data(refined):
-    after = refined.audit(tolerance=ta.Tolerance(material=5.0, resolution=5.0, preference=5.0))
+def test_an_audit_without_a_solver_has_both_axes_and_agrees_with_the_closed_form(refined):
+    value, error = closed_form()
+    after = ta.audit(refined, tolerance=TOLERANCE, progress=False)
     assert after.route in (ta.Route.CONSISTENT_WITH_DATA, ta.Route.WITHIN_TOLERANCE)
-    before = refined.audit("before")
+    expected = 100 * error * np.sqrt(2 / np.pi)
+    assert_allclose(after.resolution.fisher_error_percent[0], expected, rtol=0.06)
+    matched = after.group("/matched")
+    assert_allclose(float(matched["estimate"][0]), value, rtol=0.1 * error)
+    assert_allclose(float(matched["lower"][0]), value * (1 - 1.96 * error), rtol=0.2 * error)
+
+
+def test_the_field_as_it_was_is_audited_against_the_same_axis_1(refined):
+    before = ta.audit(refined, field="before", tolerance=TOLERANCE, progress=False)
     assert before.route == ta.Route.FIELD_DOES_NOT_FIT
+    resolution = ta.resolve(refined, progress=False)
+    alone = ta.audit(frozen(), data=DATA, resolution=resolution, tolerance=TOLERANCE)
+    assert alone.route == before.route
+    assert alone.score.displacement == before.score.displacement
+    assert alone.group("/matched").equals(before.group("/matched"))
+    with pytest.raises(InputError, match="which is neither"):
+        ta.audit(refined, field="middle")
+
+
+CANDIDATES = np.linspace(0, 4, 33)
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_sites_from_a_refinement_are_those_of_a_simulator(refined, present):
+    times = np.append(CANDIDATES, TIMES) if present else CANDIDATES
+    options = {"spacing": 0.02 if present else 0.3, "progress": False}
+    expected = ta.suggest_sites(
+        lambda rate: FIRST * np.exp(-rate * times),
+        {"rate": ta.Parameter(delivered=refined.values["rate"], bounds=(0.05, 10.0))},
+        NOISE,
+        4,
+        points=times[:, None],
+        present=np.arange(33, len(times)),
+        **options,
+    )
+    own = None if present else []
+    found = ta.suggest_sites(refined, 4, points=CANDIDATES, present=own, **options)
+    assert found.sites.tolist() == expected.sites.tolist()
+    assert_allclose(found.predicted[-1], expected.predicted[-1], rtol=0.02)
+
+
+def test_present_observations_of_a_refinement_count(refined):
+    found = ta.suggest_sites(refined, 3, points={"t": CANDIDATES}, progress=False)
+    assert found.data["axis"].values.tolist() == ["t"]
+    assert found.data.sizes["present_site"] == 40
+    assert (found.sites < 33).all()
+    _, error = closed_form()
+    expected = 100 * error * np.sqrt(2 / np.pi)
+    assert_allclose(found.predicted[0], expected, rtol=0.06)
+    never = CANDIDATES > 1  # a mask of the candidates alone
+    kept = ta.suggest_sites(refined, 3, points=CANDIDATES, forbidden=never, progress=False)
+    assert (CANDIDATES[kept.sites] <= 1).all()
+    with pytest.raises(InputError, match="candidate sites"):
+        ta.suggest_sites(refined, 3)
 
 
 def test_unknown_noise_is_estimated():
@@ -132,7 +186,7 @@ def test_a_file_keeps_all_but_the_field(refined, tmp_path):
 
 
 def test_the_page_of_an_audit_shows_it(refined, tmp_path):
-    audit = ta.remedy(refined.audit("before"), refined)
+    audit = ta.remedy(ta.audit(refined, field="before", progress=False), refined)
     assert "evidence" in [action.kind for action in audit.actions]
     audit.to_html(tmp_path / "page.html")
 

@@ -53,7 +53,7 @@ MODES = 128
 
 
 class Auditable(Protocol):
-    """What brings its own inputs to an audit, such as a run of `twoaxis.train`."""
+    """What brings its own inputs to an audit: a run of `twoaxis.train`, or a refinement."""
 
     @property
     def audit_inputs(self) -> Callable[..., Mapping[str, Any]]:
@@ -94,7 +94,9 @@ def audit(
     ----------
     residual, parameters, view, points, at, derivative, step
         As for `twoaxis.score`; or, as `residual`, a run of `twoaxis.train`, which brings its
-        field, data, resolution, history and snapshots (`Run.audit_inputs`). Centered on a truth
+        field, data, resolution, history and snapshots (`Run.audit_inputs`), or what
+        `twoaxis.refine` returned, which brings its field, its data and a resolution without a
+        solver; ``field="before"`` audits the field as it was. Centered on a truth
         (`at` left out, truths known), deviations are errors and all routes are possible.
         Centered on the delivered value or on a point, the audit describes stability around it.
     resolution : Resolution, optional
@@ -140,7 +142,8 @@ def audit(
     run : str
         Key of the audited run, by which runs and audits are matched.
     **options
-        For a run: arguments of `Run.audit_inputs`, such as ``replicas`` and ``seed``.
+        For a run or a refinement: arguments of its `audit_inputs`, such as ``replicas`` and
+        ``seed``.
 
     Returns
     -------
@@ -170,7 +173,7 @@ def audit(
         raise InputError(
             "arguments of twoaxis.audit",
             ", ".join(map(repr, options)),
-            "check the spelling; options such as replicas belong to the audit of a run",
+            "check the spelling; options such as replicas belong to the audit of a run or a refinement",
         )
     if tolerance is not None and not isinstance(tolerance, Tolerance):
         raise InputError(
@@ -266,7 +269,9 @@ def _audit_run(run: Any, given: dict[str, Any]) -> Audit:
     for name in ("residual", "parameters", "points"):
         if name != "residual" and given[name] is not None:
             raise InputError(
-                f"a run without {name}, which it brings itself", f"{name}=...", f"leave {name} out"
+                f"no {name} beside a run or a refinement, which brings its own",
+                f"{name}=...",
+                f"leave {name} out",
             )
         del given[name]
     inputs = run.audit_inputs(

@@ -104,7 +104,8 @@ NO_FORWARD = Message(
 NO_RESOLUTION = Message(
     "data.no_resolution",
     "data are given without a forward model to compare them with; add "
-    "resolution=twoaxis.resolve(forward, parameters, noise=...)",
+    "resolution=twoaxis.resolve(forward, parameters, noise=...), or, if you have no solver, audit "
+    "what twoaxis.refine(frozen, data) returns",
 )
 NO_NOISE = Message(
     "data.no_noise",

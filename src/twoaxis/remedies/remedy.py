@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twoaxis.diagnosis import Audit
+from twoaxis.diagnosis import audit as run_audit
 from twoaxis.diagnosis.actions import Action, first_steps
 from twoaxis.errors import InputError, needs_extra
 from twoaxis.parameters import Parameters
@@ -261,7 +262,8 @@ def _refined(
 ) -> Refinement:
     """Refine the field of a run, and note the route before and after."""
     found = refine(run, seed=seed, progress=progress, **training)
-    return found.routed(audit.route.value, found.audit(tolerance=audit.tolerance).route.value)
+    after = run_audit(found, tolerance=audit.tolerance, progress=False)
+    return found.routed(audit.route.value, after.route.value)
 
 
 def _sites(

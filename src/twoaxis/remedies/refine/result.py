@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -29,7 +29,7 @@ from twoaxis.result import (
 from twoaxis.text import measured
 
 if TYPE_CHECKING:
-    from twoaxis.diagnosis import Audit
+    from twoaxis.resolution import Resolution
 
 FloatArray = NDArray[np.float64]
 
@@ -161,11 +161,14 @@ class Refinement(Result[xr.Dataset]):
         Vectors of parameters give predictions with a leading axis: a forward model for
         `twoaxis.resolve` that needs no solver.
         """
+        return self._linear(
+            self.data["fitted"].values, self.data["sensitivity"].values, **parameters
+        )
+
+    def _linear(self, field: FloatArray, sensitivity: FloatArray, **parameters: Any) -> FloatArray:
         known = self.parameters
         q = np.stack([np.asarray(known[n].to_coordinate(parameters[n])) for n in known], axis=-1)
-        center = known.coordinates(self.values)
-        change = (q - center) @ self.data["sensitivity"].values.T
-        return np.asarray(self.data["fitted"].values + change)
+        return np.asarray(field + (q - known.coordinates(self.values)) @ sensitivity.T)
 
     def forward_inputs(self) -> dict[str, Any]:
         """Return this linearized model as arguments of `twoaxis.resolve`."""
@@ -194,7 +197,16 @@ class Refinement(Result[xr.Dataset]):
         return [Message("forward.linearized", text, "warning")]
 
     def predict(self, points: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return field (n,) and sensitivity (n, d) at any points, such as candidate sites."""
+        """Return field and sensitivity at any points, such as candidate sites.
+
+        Returns
+        -------
+        field : array, shape (n,)
+            In the order of the points; of several observed fields, one after another at each.
+        sensitivity : array, shape (n, d)
+            Its derivatives by the coordinates of the parameters, along fields that go on to obey
+            the equation.
+        """
         if self._sensitivity_at is None:
             raise InputError(
                 "a refinement that holds its field",
@@ -203,26 +215,93 @@ class Refinement(Result[xr.Dataset]):
             )
         return self._sensitivity_at(checked_points(points))
 
-    def audit(self, which: str = "after", **options: Any) -> Audit:
-        """Audit the field as it was (``"before"``) or as it is (``"after"``), with both axes.
+    def site_inputs(
+        self, points: ArrayLike | Mapping[str, ArrayLike] | None, *, observed: bool = True
+    ) -> dict[str, Any]:
+        """Return the linearized model at candidate points as arguments of `twoaxis.suggest_sites`.
 
-        Axis 1 is that of the refinement; `options` go to `twoaxis.audit`.
+        Of several observed fields, every point is a candidate for each of them, and a last
+        coordinate, ``field``, numbers them.
+
+        Parameters
+        ----------
+        points : array, shape (N, k), or mapping of str to array
+        observed : bool
+            Whether the present observations follow the candidates, as ``present``.
         """
-        from twoaxis.diagnosis import audit
+        if points is None:
+            raise InputError(
+                "points as candidate sites of a refinement, which has no grid of its own",
+                "none",
+                "pass points=..., an array of shape (N, k)",
+            )
+        named = isinstance(points, Mapping)
+        columns = list(points.values()) if named else np.transpose(checked_points(points))
+        where = checked_points(np.column_stack([np.ravel(each) for each in columns]))
+        names = list(points) if named else self._axis_names(where.shape[1])
+        fitted, sensitivity = self.predict(where)
+        candidates, several = len(fitted), len(fitted) // len(where)
+        where = np.repeat(where, several, axis=0)
+        if observed:
+            fitted = np.append(fitted, self.data["fitted"].values)
+            sensitivity = np.concatenate([sensitivity, self.data["sensitivity"].values])
+            where = np.concatenate([where, self.data["site"].values])
+        coordinates = dict(zip(names, where.T, strict=True))
+        if several > 1:
+            coordinates["field"] = np.arange(len(where)) % several
+        return {
+            **self.forward_inputs(),
+            "forward": partial(self._linear, fitted, sensitivity),
+            "points": coordinates,
+            "present": np.arange(candidates, len(where)),
+        }
+
+    def _axis_names(self, count: int) -> list[str]:
+        return [f"x{k}" for k in range(count)] if self.frozen is None else self.frozen.axis_names
+
+    def audit_inputs(
+        self,
+        *,
+        field: str = "after",
+        truth: bool = True,
+        resolution: Resolution | None = None,
+        replicas: int = 200,
+        seed: int = 0,
+        progress: bool = True,
+    ) -> dict[str, Any]:
+        """Return the field, its data and axis 1 as keyword arguments of `twoaxis.audit`.
+
+        So ``twoaxis.audit(refinement)`` has both axes without a solver.
+
+        Parameters
+        ----------
+        field : {"after", "before"}
+            The refined field, or the one as it was.
+        truth : bool
+            Whether axis 1 is simulated at the truth, where there is one.
+        resolution : Resolution, optional
+            Axis 1 from elsewhere; that of this refinement without it.
+        replicas, seed, progress
+            For `twoaxis.resolve`.
+        """
         from twoaxis.resolution import resolve
 
-        chosen = {"before": self.before_frozen, "after": self.frozen}.get(which)
+        chosen = {"before": self.before_frozen, "after": self.frozen}.get(field)
         if chosen is None:
             raise InputError(
-                '"before" or "after", of a refinement that holds its fields',
-                f"{which!r}" + ("" if which in ("before", "after") else ", which is neither"),
+                'field="before" or "after", of a refinement that holds its fields',
+                f"{field!r}" + ("" if field in ("before", "after") else ", which is neither"),
                 "refine again; a file keeps no fields",
             )
-        resolution = resolve(self, progress=False)
-        found: Audit = audit(
-            chosen, resolution=resolution, data=self.data["observed_value"].values, **options
-        )
-        return found
+        if resolution is None:
+            at = None if truth else "delivered"
+            resolution = resolve(self, at=at, replicas=replicas, seed=seed, progress=progress)
+        return {
+            "residual": chosen,
+            "resolution": resolution,
+            "data": self.data["observed_value"].values,
+            "notes": self.messages if field == "after" else [],
+        }
 
     def routed(self, before: str, after: str) -> Refinement:
         """Return this refinement with the routes of the field before and after it."""

@@ -28,6 +28,7 @@ from twoaxis.observations import layout, noise_scale
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.problems import Problem, get_problem
 from twoaxis.progress import progress_bar
+from twoaxis.remedies.refine import Refinement
 from twoaxis.remedies.simulator import check_count
 from twoaxis.remedies.sites.result import Live, Searched, SiteForward, SuggestedSites, remembering
 from twoaxis.remedies.sites.rules import (
@@ -63,7 +64,7 @@ LARGEST = 1e145
 
 
 def suggest_sites(
-    forward: Callable[..., Any] | str | Problem,
+    forward: Callable[..., Any] | str | Problem | Refinement,
     parameters: Unknowns | int | None = None,
     noise: ArrayLike | None = None,
     count: int | None = None,
@@ -82,11 +83,12 @@ def suggest_sites(
 
     Parameters
     ----------
-    forward : callable, str or Problem
+    forward : callable, str, Problem or Refinement
         ``forward(**parameters)``: noise-free predictions at every candidate site, any shape.
         Entries that are not finite cannot be observed. Or a built-in problem: then candidates are
         the grid of its solver, and parameters, noise and coordinates are its own, so that
-        ``suggest_sites("burgers", 20)`` is enough.
+        ``suggest_sites("burgers", 20)`` is enough. Or what `twoaxis.refine` returned, with
+        candidates as `points`: ``suggest_sites(refined, 20, points=candidates)`` needs no solver.
     parameters : mapping of str to Parameter or UnknownFunction
         The unknowns by name; `forward` is called with these names. Nuisance parameters are fitted
         too, and sites are chosen for what they tell about the others.
@@ -102,10 +104,11 @@ def suggest_sites(
         the truth where it is known, else the delivered value.
     points : array, shape (N, c), or mapping of str to array, optional
         Where each of the N entries lies; a mapping also names the coordinates. By default the
-        indices of the output.
+        indices of the output. Of a refinement these are the candidates.
     present : array of int, optional
         Flat indices of present observations, or, for a built-in problem, the seed of a published
-        layout. Without it, the new sites are the complete layout.
+        layout. Without it, the new sites are the complete layout. A refinement brings its own
+        observations; with ``present=[]`` they do not count.
     spacing : float or sequence of float, optional
         Least distance between two sites in `points`, or one length for each of them:
         ``sum_j ((a_j - b_j) / s_j)^2 >= 1``. An infinite one leaves its coordinate out.
@@ -142,10 +145,20 @@ def suggest_sites(
     [16.3, 5.0]
     """
     forward_at: Callable[[IndexArray], SiteForward] | None = None
+    if is_integer(parameters) and isinstance(forward, (str, Problem, Refinement)):
+        parameters, count = None, parameters
+    if isinstance(forward, Refinement):
+        _warn_untrusted(forward)
+        own = forward.site_inputs(points, observed=present is None)
+        forward, points, vectorized = own["forward"], own["points"], True
+        parameters = own["parameters"] if parameters is None else parameters
+        noise = own["noise"] if noise is None else noise
+        if present is None:
+            present = own["present"]
+            if np.asarray(forbidden).dtype == bool:  # a mask of the candidates
+                forbidden = np.append(np.ravel(forbidden), np.zeros(len(present), dtype=bool))
     if isinstance(forward, (str, Problem)):
         problem, solver = get_problem(forward), get_solver(forward)
-        if is_integer(parameters):
-            parameters, count = None, parameters
         every = np.arange(int(np.prod(solver.shape)))
 
         def field(**values: FloatArray) -> FloatArray:
@@ -168,6 +181,14 @@ def suggest_sites(
         design_points, vectorized,
     )  # fmt: skip
     return _search(request, forward_at or remembering(request.model), progress)
+
+
+def _warn_untrusted(refinement: Refinement) -> None:
+    if refinement.trusted:
+        return
+    codes = [m.code for m in refinement.messages if m.severity != "info"]
+    text = f"the sites rest on a refinement that is not trusted: {', '.join(codes)}"
+    warnings.warn(text, AccuracyWarning, stacklevel=3)
 
 
 def _search(
