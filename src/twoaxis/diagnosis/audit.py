@@ -173,7 +173,7 @@ def audit(
         raise InputError(
             "arguments of twoaxis.audit",
             ", ".join(map(repr, options)),
-            "check the spelling; options such as replicas belong to the audit of a run or a refinement",
+            "check the spelling; options such as replicas belong to a run or a refinement",
         )
     if tolerance is not None and not isinstance(tolerance, Tolerance):
         raise InputError(
