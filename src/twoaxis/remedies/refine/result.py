@@ -235,10 +235,12 @@ class Refinement(Result[xr.Dataset]):
                 "none",
                 "pass points=..., an array of shape (N, k)",
             )
-        named = isinstance(points, Mapping)
-        columns = list(points.values()) if named else np.transpose(checked_points(points))
-        where = checked_points(np.column_stack([np.ravel(each) for each in columns]))
-        names = list(points) if named else self._axis_names(where.shape[1])
+        if isinstance(points, Mapping):
+            names = list(points)
+            where = checked_points(np.column_stack([np.ravel(each) for each in points.values()]))
+        else:
+            where = checked_points(points)
+            names = self._axis_names(where.shape[1])
         fitted, sensitivity = self.predict(where)
         candidates, several = len(fitted), len(fitted) // len(where)
         where = np.repeat(where, several, axis=0)

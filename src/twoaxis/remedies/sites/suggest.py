@@ -145,19 +145,21 @@ def suggest_sites(
     [16.3, 5.0]
     """
     forward_at: Callable[[IndexArray], SiteForward] | None = None
+    model: Any = forward
     if is_integer(parameters) and isinstance(forward, (str, Problem, Refinement)):
         parameters, count = None, parameters
     if isinstance(forward, Refinement):
         _warn_untrusted(forward)
         own = forward.site_inputs(points, observed=present is None)
-        forward, points, vectorized = own["forward"], own["points"], True
+        model, points, vectorized = own["forward"], own["points"], True
         parameters = own["parameters"] if parameters is None else parameters
         noise = own["noise"] if noise is None else noise
         if present is None:
             present = own["present"]
-            if np.asarray(forbidden).dtype == bool:  # a mask of the candidates
-                forbidden = np.append(np.ravel(forbidden), np.zeros(len(present), dtype=bool))
-    if isinstance(forward, (str, Problem)):
+            mask: Any = np.asarray(forbidden)
+            if mask.dtype == bool:  # of the candidates alone
+                forbidden = np.append(mask, np.zeros(len(own["present"]), dtype=np.bool_))
+    elif isinstance(forward, (str, Problem)):
         problem, solver = get_problem(forward), get_solver(forward)
         every = np.arange(int(np.prod(solver.shape)))
 
@@ -168,7 +170,7 @@ def suggest_sites(
             # Refits need the chosen sites alone, and the solver can leave out the rest.
             return lambda **values: solver.at_sites(sites, **values)
 
-        forward, vectorized, forward_at = field, True, at_sites
+        model, vectorized, forward_at = field, True, at_sites
         parameters = problem.parameters if parameters is None else parameters
         noise = noise_scale(problem) if noise is None else noise
         count = problem.observed.sites if count is None else count
@@ -177,7 +179,7 @@ def suggest_sites(
         if is_integer(present):
             present = layout(problem, int(present))
     request = checked_request(
-        forward, parameters, noise, count, at, points, present, spacing, cells, forbidden,
+        model, parameters, noise, count, at, points, present, spacing, cells, forbidden,
         design_points, vectorized,
     )  # fmt: skip
     return _search(request, forward_at or remembering(request.model), progress)
