@@ -546,3 +546,53 @@ def test_a_gap_of_a_nuisance_parameter_that_was_not_delivered_is_no_number():
     assert found.route is Route.INSPECT_ENDPOINT_DELIVERY
     (small,) = [m for m in found.messages if m.code == "delivery.small_gap"]
     assert small.numbers["gap"] == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_noise_free_data_raise_no_alarm(declared, scale):
+    data = scale * decay(TRUE)
+    k = {"k": ta.Parameter(delivered=1.01, bounds=(0.2, 5.0))}
+    noise = scale * NOISE if declared else None
+    resolution = ta.resolve(
+        lambda k: scale * decay(k), k, noise, data=data, replicas=20, bank=61, progress=False
+    )
+    codes = [message.code for message in resolution.messages]
+    assert "data.noise_free" in codes
+    assert not [code for code in codes if code.startswith("resolution.misfit")]
+    assumed = resolution.live.noise.array[0]
+    assert assumed == pytest.approx(noise if declared else 0.01 * data.std())
+    found = ta.audit(
+        field(1.01), resolution=resolution, fitted=scale * decay(1.01),
+        tolerance=ta.Tolerance(5, 5, 5), history=path(0.0),
+    )  # fmt: skip
+    assert answers(found) == {**GOOD, "training": "yes"}
+    assert np.isnan(found.group("/resimulation")["p_value"]).all()
+    assert all(np.isnan(question.p_value) for question in found.questions)
+
+
+def test_noise_free_data_still_tell_a_wrong_value_and_a_bad_fit():
+    k = {"k": ta.Parameter(delivered=1.5, bounds=(0.2, 5.0))}
+    resolution = ta.resolve(decay, k, data=decay(TRUE), replicas=20, bank=61, progress=False)
+    found = ta.audit(
+        field(1.5), resolution=resolution, fitted=decay(1.5), tolerance=ta.Tolerance(5, 5, 5)
+    )
+    rms = np.sqrt(np.mean((decay(1.5) - decay(TRUE)) ** 2)) / (0.01 * decay(TRUE).std())
+    assert answers(found)["field"] == answers(found)["contradiction"] == "no"
+    assert float(found.group("/field_fit")["rms"]) == pytest.approx(rms)
+    fits = ta.audit(
+        field(1.5), resolution=resolution, fitted=decay(TRUE), tolerance=ta.Tolerance(5, 5, 5)
+    )
+    assert fits.route is Route.CONTRADICTED_BY_DATA
+
+
+def test_noise_free_data_that_come_later():
+    found = audited(1.02, data=decay(TRUE), fitted=decay(TRUE))
+    assert [m.code for m in found.messages].count("data.noise_free") == 1
+    assert answers(found)["noise"] == "yes"
+
+
+def test_misfit_of_the_field_where_the_noise_is_not_known():
+    found = ta.audit(field(1.2), data=decay(TRUE), fitted=decay(TRUE) + 0.1 * decay(TRUE).std())
+    (message,) = [m for m in found.messages if m.code == "data.no_noise"]
+    assert message.numbers["relative_misfit"] == pytest.approx(0.1)

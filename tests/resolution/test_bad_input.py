@@ -243,7 +243,6 @@ def test_a_file_without_a_variable_is_refused(tmp_path, found):
         dict(data={"all": "abc"}),
         dict(data=decay(2.0) * 1j),
         dict(points="abc", data=decay(2.0)),
-        dict(noise=None, data=decay(2.0)),
     ],
 )
 def test_nothing_escapes_as_a_raw_exception(changes):

@@ -24,10 +24,12 @@ import xarray as xr
 from twoaxis.diagnosis.decision_map import Route
 from twoaxis.diagnosis.functions import deciding_node
 from twoaxis.diagnosis.overview import statistic_word
+from twoaxis.diagnosis.questions import noise_free
 from twoaxis.geometry.regions import cell_regions, equation_regions
 from twoaxis.geometry.score import least_step
 from twoaxis.io import Layout, Variable
 from twoaxis.resolution import needed_observations
+from twoaxis.statistics import squares_limit
 from twoaxis.text import number, p_equals, percent, sentence, visible
 
 if TYPE_CHECKING:
@@ -289,13 +291,13 @@ def _deliver(audit: Audit, name: str) -> Action:
         f"Training returned {name} = {number(delivered, '.5g')}, and its own field prefers "
         f"{number(preferred, '.5g')}: a delivery gap of {percent(gap, '+')}. "
     )
-    p = _p_of(audit, "preferred")
-    if p < 1 - audit.level:
+    if _contradicts(audit, "preferred"):
         # What the field prefers is not better only because the field prefers it.
+        p = _p_of(audit, "preferred")
+        how = "" if math.isnan(p) else f" (p {p_equals(p)})"
         text += (
-            "Do not move there: the data contradict that value "
-            f"(p {p_equals(p)}). Train network and parameter together with a second-order "
-            "method until they converge; the field itself must change."
+            f"Do not move there: the data contradict that value{how}. Train network and parameter "
+            "together with a second-order method until they converge; the field itself must change."
         )
     else:
         text += (
@@ -304,6 +306,19 @@ def _deliver(audit: Audit, name: str) -> Action:
         )
     call = "twoaxis.polish(frozen, objective=...)"
     return Action("delivery", f"Finish the delivery of {name}", text, call, numbers)
+
+
+def _contradicts(audit: Audit, label: str) -> bool:
+    """Whether the data contradict a simulated value; False where it was not simulated.
+
+    Noise-free data do so where the deviance is beyond its limit for the assumed noise.
+    """
+    if not noise_free(audit):
+        return _p_of(audit, label) < 1 - audit.level
+    group = audit.need("/resimulation")
+    limit = squares_limit(audit.level, int(group.attrs["held"]))
+    known = label in group["value_of"].values
+    return known and float(group["deviance"].sel(value_of=label)) > limit
 
 
 def _p_of(audit: Audit, label: str) -> float:
@@ -386,18 +401,19 @@ def _contradicted(audit: Audit, names: Sequence[str]) -> Action:
         better.append(number(estimate))
         allowed.append(f"{number(low)} to {number(high)}")
     value, its, it = ("values", "their", "them") if several else ("value", "its", "it")
-    numbers.append(
-        Number(f"p-value of the delivered {value}", _p_of(audit, "delivered"), "p-value")
-    )
+    if not noise_free(audit):
+        numbers.append(
+            Number(f"p-value of the delivered {value}", _p_of(audit, "delivered"), "p-value")
+        )
     text = (
         f"Put back into the forward model, {_listed(said)} {'explain' if several else 'explains'} "
         f"the data worse than {_listed(better)} {'do' if several else 'does'}; the data allow "
         f"{_listed(allowed)}. Report {'these' if several else 'that'}, not the delivered {value}. "
     )
-    p = _p_of(audit, "preferred")
-    if any(math.isnan(audit.percent("gap", name)) for name in names) or math.isnan(p):
+    simulated = "preferred" in audit.need("/resimulation")["value_of"].values
+    if any(math.isnan(audit.percent("gap", name)) for name in names) or not simulated:
         text += "What the field prefers is not determined, so that the cause stays open."
-    elif p < 1 - audit.level:
+    elif _contradicts(audit, "preferred"):
         text += (
             f"The {value} that {its} own field prefers {'are' if several else 'is'} contradicted, "
             "too: the field is the cause. "

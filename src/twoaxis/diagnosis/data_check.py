@@ -18,6 +18,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.arrays import real_array
 from twoaxis.diagnosis.field_check import (
     field_group,
     fields_of,
@@ -30,10 +31,11 @@ from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable, labelled
 from twoaxis.parameters import Center, Parameters
 from twoaxis.resolution import Resolution
-from twoaxis.resolution.data_fit import DataFit, LiveModel, Observed
+from twoaxis.resolution.data_fit import DataFit, LiveModel, Observed, deviation, noise_free_messages
 from twoaxis.resolution.layouts import ALL_LAYOUTS, Missing, output_points
 from twoaxis.result import Message
 from twoaxis.statistics import squares_above
+from twoaxis.text import percent
 
 if TYPE_CHECKING:
     from twoaxis.diagnosis.result import Audit
@@ -92,7 +94,7 @@ RESIMULATION_LAYOUT: Layout = {
     "reduced_chi_square": Variable(_V, "float", "chi_square / freedom"),
     "rms": Variable(_V, "float", "RMS misfit in standard deviations of the noise"),
     "deviance": Variable(_V, "float", "chi_square minus that of the matched fit"),
-    "p_value": Variable(_V, "float", "probability of such a deviance if the value were right"),
+    "p_value": Variable(_V, "float", "probability of such a deviance; NaN: noise-free data"),
     "status": Variable(_V, "text", '"simulated", or the reason of the failure'),
 }
 
@@ -107,11 +109,6 @@ NO_RESOLUTION = Message(
     "resolution=twoaxis.resolve(forward, parameters, noise=...), or, if you have no solver, audit "
     "what twoaxis.refine(frozen, data) returns",
 )
-NO_NOISE = Message(
-    "data.no_noise",
-    "the noise of the data is not known, so it cannot be said how well the field fits them; add "
-    "noise=..., or a resolution",
-)
 OTHER_FITTED = Message(
     "data.other_fitted",
     "the frozen residual predicts other observations than the data, so it is not said how well the "
@@ -122,6 +119,24 @@ SAVED_FIT = Message(
     "the matched estimate is the one that the resolution was saved with; without its forward "
     "model nothing is simulated",
 )
+
+
+def _no_noise(data: ArrayLike, subject: Subject) -> Message:
+    """Say how far the field is from data of unknown noise, where its predictions are known."""
+    add = "add noise=..., or a resolution"
+    seen = real_array("data", data).ravel()
+    fitted = None if subject.fitted is None else np.ravel(subject.fitted)
+    known = np.isfinite(seen)
+    if fitted is None or fitted.shape != seen.shape or not known.any():
+        text = "the noise of the data is not known, so it cannot be said how well the field fits"
+        return Message("data.no_noise", f"{text} them; {add}")
+    size = deviation(seen[known])
+    left = float(np.sqrt(np.mean((fitted - seen)[known] ** 2))) / size if size else np.nan
+    text = (
+        f"the field misses the data by {percent(100 * left)} of their standard deviation (RMS); "
+        f"their noise is not known, so that it cannot be said whether that is much; {add}"
+    )
+    return Message("data.no_noise", text, numbers={"relative_misfit": left})
 
 
 def _several_layouts(resolution: Resolution) -> Message:
@@ -253,7 +268,8 @@ def match(
     if data is None and layout is None and len(resolution.layout_names) > 1:
         return Matching(messages=(_several_layouts(resolution),))
     level = float(resolution.data.attrs["level"])
-    return _from_live(live, live.observed(chosen, layout, missing), level, subject)
+    observed = live.observed(chosen, layout, missing)
+    return _from_live(live, observed, level, subject, own=data is None)
 
 
 def _joined(found: Matching, *messages: Message) -> Matching:
@@ -271,7 +287,7 @@ def _without_model(
         return Matching(messages=(NO_RESOLUTION,))
     observed = observed_alone(data, noise, missing)
     if observed is None:
-        return Matching(messages=(NO_RESOLUTION, NO_NOISE))
+        return Matching(messages=(NO_RESOLUTION, _no_noise(data, subject)))
     groups, messages = _of_field(observed, None, np.shape(data), {}, subject)
     return Matching(groups, (NO_RESOLUTION, *observed.messages, *messages))
 
@@ -320,7 +336,10 @@ def _of_field(
     }, []
 
 
-def _from_live(live: LiveModel, observed: Observed, level: float, subject: Subject) -> Matching:
+def _from_live(
+    live: LiveModel, observed: Observed, level: float, subject: Subject, *, own: bool
+) -> Matching:
+    """Fit and simulate observations; `own` are those of the resolution."""
     fit = live.fit(observed)
     parameters, center = subject.parameters, subject.center
     known = Parameters(live.setup.parameters)
@@ -373,7 +392,9 @@ def _from_live(live: LiveModel, observed: Observed, level: float, subject: Subje
         label: {n: values[n] for n in (known if label == "matched" else interest)}
         for label, values in candidates.items()
     }
-    again, predictions = _resimulate(live, observed, asked, parameters, len(interest), layout)
+    again, predictions = _resimulate(
+        live, observed, asked, parameters, len(interest), layout, fit.noise_free
+    )
     messages = [
         Message(
             "data.not_simulated", f"the {label} value could not be simulated: {status}", "warning"
@@ -402,6 +423,9 @@ def _from_live(live: LiveModel, observed: Observed, level: float, subject: Subje
         "/likelihood": _likelihood(live, observed, fit, matched, subject),
         **of_field,
     }
+    if not own:  # of its own data the resolution says it
+        values = {fit.layout: observed.values}
+        messages += noise_free_messages([fit], values, live.noise, live.setup.noise is None)
     return Matching(groups, (*messages, *observed.messages, *doubts))
 
 
@@ -496,6 +520,7 @@ def _resimulate(
     parameters: Parameters,
     interest: int,
     layout: str,
+    noise_free: bool,
 ) -> tuple[xr.Dataset, dict[str, FloatArray]]:
     """Return the misfit of the forward model at each value, and its predictions there."""
     found = {label: live.misfit(observed, point) for label, point in values.items()}
@@ -512,6 +537,7 @@ def _resimulate(
         "fitted": len(live.setup.parameters),
         "held": interest,
         "noise_freedom": observed.layout.freedom,
+        "noise_free": int(noise_free),
     }
     group = labelled(RESIMULATION_LAYOUT, {**basic, **_misfits(basic, about)}, about)
     predictions = {
@@ -528,7 +554,7 @@ def _misfits(basic: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, An
     With d fitted parameters, of which h are of interest and held at a value, the freedom is
     n - (d - h) there and n - d at the matched estimate, and the deviance follows chi-square with
     h degrees of freedom. Where the noise was estimated from f degrees of freedom, a deviance over h
-    follows F with h and f: for a linear model exactly.
+    follows F with h and f: for a linear model exactly. Noise-free data have no probabilities.
     """
     kinds = list(map(str, basic["value_of"]))
     chi_square = np.asarray(basic["chi_square"], dtype=float)
@@ -537,12 +563,13 @@ def _misfits(basic: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, An
     freedom = np.maximum(count - np.array(free), 1)
     # A bank's estimate may miss the minimum slightly: no value is better than the best.
     deviance = np.maximum(chi_square - chi_square[kinds.index("matched")], 0.0)
+    p_value = squares_above(deviance, held, float(about["noise_freedom"]))
     return {
         "freedom": freedom,
         "reduced_chi_square": chi_square / freedom,
         "rms": np.sqrt(chi_square / count),
         "deviance": deviance,
-        "p_value": squares_above(deviance, held, float(about["noise_freedom"])),
+        "p_value": np.full(len(kinds), np.nan) if about["noise_free"] else p_value,
     }
 
 

@@ -34,7 +34,7 @@ the paper's.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -166,11 +166,20 @@ def _p_values(audit: Audit) -> dict[str, float]:
     return dict(tested(audit))
 
 
+def noise_free(audit: Audit) -> bool:
+    """Whether the data hold next to nothing of the noise that they are discussed with."""
+    again = audit.group("/resimulation")
+    return again is not None and bool(again.attrs["noise_free"])
+
+
 def _model(audit: Audit, alarm: float) -> Question:
     checks = audit.group("/checks")
     if checks is None:
         missing = "no data were fitted with a forward model"
         return Question("model", "not known", missing)
+    if noise_free(audit):
+        text = "the data are noise-free, and the matched fit reproduces them"
+        return Question("model", "yes", text)
     if not checks.sizes["check"]:
         few = f"fewer than {FEWEST} residuals of the matched fit are too few for a test"
         return Question("model", "not known", few)
@@ -211,6 +220,13 @@ def _field(audit: Audit, alarm: float) -> list[Question]:
     worst = fit.isel(group=int(fit["group_rms"].values.argmax()))
     where, there = str(worst["group"].values), float(worst["group_rms"])
     words = f"the field misses the data by {rms:.3g} noise levels (RMS)"
+    if noise_free(audit):  # there is nothing to test; only sizes count
+        words += ", of the noise that is assumed for noise-free data"
+        found = Question("field", "yes", words, measured=rms, limit=FIELD_FAR)
+        if rms > FIELD_FAR:
+            brief = f"it misses them by {rms:.2g} noise levels"
+            found = replace(found, answer="no", route=Route.FIELD_DOES_NOT_FIT, brief=brief)
+        return [found, Question("noise", "yes", "the data are noise-free")]
     if rms > FIELD_FAR and p["field"] < alarm:
         found = Question(
             "field",
@@ -355,19 +371,30 @@ def _target(audit: Audit, name: str, moved: float) -> float:
 def _contradiction(audit: Audit, alarm: float) -> Question:
     again, matched = audit.group("/resimulation"), audit.group("/matched")
     p = _p_values(audit).get("contradiction")
-    if again is None or matched is None or p is None or np.isnan(p):
+    if again is None or matched is None or p is None:
         return Question("contradiction", "not known", "the delivered value was not simulated")
     deviance = float(again["deviance"].sel(value_of="delivered"))
+    if np.isnan(deviance):
+        return Question("contradiction", "not known", "the delivered value was not simulated")
     limit = squares_limit(1 - alarm, int(again.attrs["held"]), float(again.attrs["noise_freedom"]))
     differences = np.abs(matched["difference_percent"].sel(parameter=audit.names).values)
     material = 0.0 if audit.tolerance is None else audit.tolerance.material
+    if noise_free(audit):
+        material = material_percent(audit)
     wrong = [n for n, off in zip(audit.names, differences, strict=True) if off > material]
     outside = [name for name in wrong if not _inside(audit, matched, name)] or wrong
     facts = (
         "the deviance of the delivered value from the matched fit is "
         f"{number(deviance, '.3g')} (p {p_equals(p)})"
     )
-    if p < alarm and wrong:
+    beyond = p < alarm
+    if noise_free(audit):  # the assumed noise says what the data determine, and nothing is tested
+        beyond = deviance > limit
+        facts = (
+            "the delivered value differs from what the noise-free data determine by "
+            f"{percent(float(np.nanmax(differences)))}"
+        )
+    if beyond and wrong:
         return Question(
             "contradiction",
             "no",
@@ -378,7 +405,7 @@ def _contradiction(audit: Audit, alarm: float) -> Question:
             p_value=p,
             parameters=tuple(outside),
         )
-    if p < alarm:
+    if beyond and not noise_free(audit):
         largest = float(np.nanmax(differences))
         facts += (
             f", but it differs from the matched fit by {percent(largest)} only, which is within "

@@ -237,7 +237,14 @@ class Audit(Result[xr.DataTree]):
         ),
         "/field": ("points_total", "points_kept", "field_name"),
         "/matched": ("layout",),
-        "/resimulation": ("layout", "observations", "fitted", "held", "noise_freedom"),
+        "/resimulation": (
+            "layout",
+            "observations",
+            "fitted",
+            "held",
+            "noise_freedom",
+            "noise_free",
+        ),
         "/observations": ("layout", "observations", "kept"),
         **{path: _stamped(cls) for path, cls in PARTS.items()},
     }

@@ -33,8 +33,11 @@ BoolArray = NDArray[np.bool_]
 # Model runs that an interpolant for a profile may take, per value; a direct fit takes more.
 RUNS_PER_VALUE = 10
 
-# Residuals below this share of the data, squared, are rounding: there is no noise to estimate.
-NO_NOISE = 1e-20
+# Data are noise-free where the matched fit leaves less than this share of their standard deviation:
+# they come from a solver. Noise is then assumed, as another share of that deviation.
+NOISE_FREE, NOMINAL_NOISE = 1e-4, 1e-2
+# So they are where it leaves less than this many standard deviations of a declared noise.
+SILENT = 1e-2
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,9 @@ class DataFit:
         Root mean square residual of the fit, in the units of the data, with n - d degrees of
         freedom.
     checks : list of Check
+        None of noise-free data, whose residuals are those of a solver.
+    noise_free : bool
+        Whether the fit leaves next to nothing of the noise.
     """
 
     layout: str
@@ -59,12 +65,14 @@ class DataFit:
     gauss_newton: FloatArray
     noise_scale: float
     checks: list[Check]
+    noise_free: bool = False
 
 
 def estimate_noise(setup: Setup, estimator: Estimator) -> Noise:
     """Estimate one standard deviation from the matched fits, pooled over the layouts.
 
-    ``sqrt(sum of squared residuals / (observations - fitted parameters))``.
+    ``sqrt(sum of squared residuals / (observations - fitted parameters))``. Of noise-free data it
+    is a nominal 1% of their standard deviation.
     """
     assert setup.data is not None  # `prepare` asks for noise or data
     data, total, freedom = setup.data, 0.0, 0
@@ -73,14 +81,43 @@ def estimate_noise(setup: Setup, estimator: Estimator) -> Noise:
         fits = estimator.fit(layout, layout.row(data[layout.name])[None])
         total += float(fits.chi2[0])
         freedom += len(layout.sites) - fits.estimate.shape[1]
-    size = sum(float(np.sum(data[layout.name] ** 2)) for layout in layouts)
-    if freedom < 1 or total <= NO_NOISE * size:
+    size = deviation(np.concatenate([data[layout.name] for layout in layouts]))
+    if freedom < 1 or size == 0:
         raise InputError(
             "data that leave a residual to estimate the noise from",
             f"{freedom} degrees of freedom and a residual sum of squares of {total:.3g}",
             "pass noise=... instead",
         )
-    return Noise(np.full(setup.model.size, np.sqrt(total / freedom)), float(freedom))
+    left = np.sqrt(max(total, 0.0) / freedom)  # differences of sums round below zero
+    if left < NOISE_FREE * size:
+        return Noise(np.full(setup.model.size, NOMINAL_NOISE * size))
+    return Noise(np.full(setup.model.size, left), float(freedom))
+
+
+def deviation(values: FloatArray) -> float:
+    """Return the standard deviation of data; of constant ones their size."""
+    return float(np.std(values)) or float(np.abs(values).max())
+
+
+def noise_free_messages(
+    fits: Iterable[DataFit], data: Mapping[str, FloatArray], noise: Noise, nominal: bool
+) -> list[Message]:
+    """Say which data, by layout, are noise-free, and with which noise they are discussed."""
+    messages = []
+    for fit in fits:
+        if not fit.noise_free:
+            continue
+        left = fit.noise_scale / (deviation(data[fit.layout]) or 1.0)
+        assumed = "the declared noise is used"
+        if nominal:
+            assumed = f"noise of {float(noise.array[0]):.3g}, 1% of it, is assumed"
+        text = (
+            f"layout {fit.layout}: the data are noise-free: the matched fit leaves "
+            f"{left:.1g} of their standard deviation; {assumed} for what such data would resolve, "
+            "and residuals are not tested"
+        )
+        messages.append(Message("data.noise_free", text, numbers={"left": left}))
+    return messages
 
 
 def fit_steps(setup: Setup) -> int:
@@ -101,13 +138,18 @@ def fit_data(
     fits = estimator.sets(layout, rows, estimator.fit(layout, rows, advance), limit, advance)
     dimension = fits.estimate.shape[1]
     residuals = rows[0] - estimator.predict(layout, fits.estimate[0])
-    checks = check_residuals(
-        residuals, dimension, setup.points[layout.sites], noise_known=setup.noise is not None
-    )
+    freedom = len(residuals) - dimension
+    silent = freedom > 1 and float(residuals @ residuals) < freedom * SILENT**2
+    checks = []
+    if not silent:
+        checks = check_residuals(
+            residuals, dimension, setup.points[layout.sites], noise_known=setup.noise is not None
+        )
     newton = gauss_newton_step(estimator, layout, rows, setup.start)[0]
     plain = layout.white.color(residuals)
-    scale = np.sqrt(plain @ plain / max(len(plain) - dimension, 1))
-    return DataFit(layout.name, fits, np.clip(newton, *setup.bounds), float(scale), checks)
+    scale = np.sqrt(plain @ plain / max(freedom, 1))
+    ends = np.clip(newton, *setup.bounds)
+    return DataFit(layout.name, fits, ends, float(scale), checks, silent)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,14 @@ from twoaxis.resolution.bank_fit import (
     entries_needed,
     refuse_useless,
 )
-from twoaxis.resolution.data_fit import DataFit, LiveModel, estimate_noise, fit_data, fit_steps
+from twoaxis.resolution.data_fit import (
+    DataFit,
+    LiveModel,
+    estimate_noise,
+    fit_data,
+    fit_steps,
+    noise_free_messages,
+)
 from twoaxis.resolution.direct_fit import DirectEstimator, build_direct, seed_count
 from twoaxis.resolution.fisher import (
     DERIVATIVE_ACCURACY,
@@ -47,7 +54,7 @@ from twoaxis.resolution.interpolant_fit import (
     InterpolantFits,
     fit_on_interpolant,
 )
-from twoaxis.resolution.layouts import Missing, WhitenedLayout
+from twoaxis.resolution.layouts import Missing, Noise, WhitenedLayout
 from twoaxis.resolution.matched_fit import Estimator, Fits, gauss_newton_step
 from twoaxis.resolution.misfit import ALARM
 from twoaxis.resolution.result import Resolution
@@ -98,7 +105,8 @@ def resolve(
     noise : float or array, optional
         A standard deviation, one for each entry that `forward` returns, or a covariance over
         those entries. Without it, the standard deviation is estimated from the matched fit to
-        `data`.
+        `data`. Data that come from a solver leave nothing to estimate: they are called
+        noise-free, and the noise is assumed to be 1% of their standard deviation.
     layouts : mapping of str to array of int, optional
         What is observed: flat indices into what `forward` returns, by name. Layouts share the
         standardized noise vector of each replica (a shorter one takes its beginning). By
@@ -247,6 +255,7 @@ def resolve(
         *_interpolant_messages(whitened, shared),
         *_fit_messages(setup, fits, bank, entries),
         *_direction_messages(setup, facts),
+        *noise_free_messages(data_fits or [], setup.data or {}, known, setup.noise is None),
         *_misfit_messages(data_fits or []),
         *([] if setup.readings is None else setup.readings.messages()),
     ]
@@ -268,7 +277,7 @@ def resolve(
         "level": float(level),
         "seed": " ".join(map(str, np.atleast_1d(stream))),
         "starts": int(estimator.starts),
-        "noise": "declared" if setup.noise is not None else "estimated from the matched fit",
+        "noise": _source_of(setup, known),
         "fit_forward": "same as forward" if setup.fit_model is setup.model else "another model",
         "bank_check_percent": np.nan if check is None else check.percent,
         "interpolant_error": _largest([each.error for each in shared]),
@@ -659,6 +668,15 @@ def _direction_messages(setup: Setup, facts: list[Information]) -> list[Message]
                 numbers = {"standard_error_percent": error}
                 messages.append(Message("resolution.poorly_resolved", text, "warning", numbers))
     return messages
+
+
+def _source_of(setup: Setup, noise: Noise) -> str:
+    """Return where the noise comes from."""
+    if setup.noise is not None:
+        return "declared"
+    if np.isinf(noise.freedom):
+        return "nominal, since the data are noise-free"
+    return "estimated from the matched fit"
 
 
 def _misfit_messages(data_fits: list[DataFit]) -> list[Message]:
