@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from twoaxis.observations import Dataset as Dataset
     from twoaxis.observations import fresh_dataset as fresh_dataset
     from twoaxis.observations import published_dataset as published_dataset
+    from twoaxis.parameter_array import ParameterArray as ParameterArray
     from twoaxis.parameters import Parameter as Parameter
     from twoaxis.parameters import Parameters as Parameters
     from twoaxis.remedies import Calibration as Calibration
@@ -144,6 +145,7 @@ _PUBLIC = {
     ),
     "twoaxis.studies.reproduce": ("reproduce",),
     "twoaxis.training": ("Network", "methods"),
+    "twoaxis.parameter_array": ("ParameterArray",),
     "twoaxis.unknown_function": ("UnknownFunction",),
 }
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}

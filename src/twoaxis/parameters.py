@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.errors import InputError
+from twoaxis.parameter_array import ArrayGroup, ParameterArray, arrays_among
 from twoaxis.unknown_function import (
     BASES,
     Basis,
@@ -46,6 +48,7 @@ ENCODED = (
     "function_node",
     "function_basis",
     "function_argument",
+    "array",
 )
 
 FloatArray = NDArray[np.float64]
@@ -81,6 +84,8 @@ class Parameter:
         Label for figures instead of the name, such as ``r"$\nu$"``.
     node : FunctionNode, optional
         Set where the parameter is one node value of a `twoaxis.UnknownFunction`.
+    array : str
+        Set where the parameter is an entry of a `twoaxis.ParameterArray`: its name.
 
     Examples
     --------
@@ -101,6 +106,7 @@ class Parameter:
     unit: str = ""
     label: str = ""
     node: FunctionNode | None = None
+    array: str = ""
 
     def __post_init__(self) -> None:
         if self.coordinate not in ("log", "linear"):
@@ -224,7 +230,8 @@ class Center:
 Unknowns = (
     Mapping[str, Parameter]
     | Mapping[str, UnknownFunction]
-    | Mapping[str, Parameter | UnknownFunction]
+    | Mapping[str, ParameterArray]
+    | Mapping[str, Parameter | UnknownFunction | ParameterArray]
     | Mapping[str, tuple[Any, Parameter]]
 )
 
@@ -235,12 +242,13 @@ class Parameters(Mapping[str, Parameter]):
     Every function that takes a dict of parameters turns it into this once. Arrays of
     coordinates or physical values have the parameters along their last axis, of length d.
 
-    An unknown function becomes one parameter for each of its nodes; `functions` says which belong
-    together, and `arguments` puts them together again for the user's own functions.
+    An unknown function becomes one parameter for each of its nodes, an array one for each entry;
+    `functions` and `arrays` say which belong together, and `arguments` puts them together again for
+    the user's own functions.
 
     Parameters
     ----------
-    parameters : mapping of str to Parameter or UnknownFunction
+    parameters : mapping of str to Parameter, UnknownFunction or ParameterArray
         Also pairs of a library's own variable and its `Parameter`, as `twoaxis.from_deepxde` takes
         them; the variable is not read.
 
@@ -263,9 +271,9 @@ class Parameters(Mapping[str, Parameter]):
         by_name: dict[str, Parameter] = {}
         for name, given in parameters.items():
             parameter = _without_variable(given)
-            if isinstance(name, str) and isinstance(parameter, UnknownFunction):
+            if isinstance(name, str) and isinstance(parameter, (UnknownFunction, ParameterArray)):
                 members = parameter.members(name)
-                by_name |= {member: Parameter(**fields) for member, fields in members.items()}
+                by_name |= {member: _made(member, fields) for member, fields in members.items()}
                 continue
             if not isinstance(name, str) or not isinstance(parameter, Parameter):
                 raise InputError(
@@ -282,6 +290,7 @@ class Parameters(Mapping[str, Parameter]):
             )
         self._by_name = by_name
         self._functions = _grouped(by_name)
+        self._arrays = arrays_among({name: p.array for name, p in by_name.items()})
 
     def __getitem__(self, name: str) -> Parameter:
         return self._by_name[name]
@@ -338,34 +347,49 @@ class Parameters(Mapping[str, Parameter]):
         return [name for name, p in self.items() if p.node is None]
 
     @property
+    def arrays(self) -> dict[str, ArrayGroup]:
+        """The arrays by name, each with the parameters that are its entries."""
+        return dict(self._arrays)
+
+    @property
+    def subjects(self) -> list[str]:
+        """Names of what is discussed: numbers, entries of arrays, whole functions; in order."""
+        own = [name if p.node is None else p.node.function for name, p in self.items()]
+        return list(dict.fromkeys(own))
+
+    @property
     def argument_names(self) -> list[str]:
         """Keywords with which a forward model or a residual is called, in order."""
-        own = [name if p.node is None else p.node.function for name, p in self.items()]
+        own = [p.array or (name if p.node is None else p.node.function) for name, p in self.items()]
         return list(dict.fromkeys(own))
 
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return values by parameter name as the keywords of a forward model or a residual.
 
-        The node values of an unknown function become one `Function`.
+        The node values of an unknown function become one `Function`, the entries of an array one
+        array.
         """
-        if not self._functions:
+        if not self._functions and not self._arrays:
             return dict(values)
         found = {name: values[name] for name in self.argument_names if name in values}
         for name, group in self._functions.items():
             found[name] = Function(group.basis, [values[member] for member in group.members])
+        found |= {name: group.together(values) for name, group in self._arrays.items()}
         return {name: found[name] for name in self.argument_names}
 
     def by_member(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return keyword values by parameter name: the inverse of `arguments`.
 
         An unknown function may be given as a `Function`, a callable, an array with a value for
-        each node, or one number; values that are by parameter name already stay.
+        each node, or one number, an array as it is; values that are by parameter name already stay.
         """
         found: dict[str, Any] = {}
         for name, value in arguments.items():
             if name in self._functions:
                 group = self._functions[name]
                 found |= zip(group.members, group.at_nodes("values", value), strict=True)
+            elif name in self._arrays:
+                found |= self._arrays[name].apart(value)
             else:
                 found[name] = value
         return found
@@ -373,11 +397,12 @@ class Parameters(Mapping[str, Parameter]):
     def value_words(self, values: Mapping[str, float]) -> str:
         """Return values by parameter name as ``nu = 0.01``, nuisance parameters left out.
 
-        An unknown function is named once, with the range of its node values: ``k(x) = 0.8 to 1.4``.
+        An unknown function or an array is named once, with the range of its values:
+        ``k(x) = 0.8 to 1.4``.
         """
         words = []
         for name in self.argument_names:
-            group = self._functions.get(name)
+            group = self._functions.get(name) or self._arrays.get(name)
             members = (name,) if group is None else group.members
             if self[members[0]].nuisance:
                 continue
@@ -386,19 +411,23 @@ class Parameters(Mapping[str, Parameter]):
                 words.append(f"{name} = {own[0]:g}")
                 continue
             ends = dict.fromkeys(f"{end:.4g}" for end in (min(own), max(own)))
-            words.append(f"{name}({group.argument}) = {' to '.join(ends)}")
+            what = f"{name}({group.argument})" if isinstance(group, FunctionGroup) else name
+            words.append(f"{what} = {' to '.join(ends)}")
         return ", ".join(words)
 
     def direction_words(self, direction: ArrayLike) -> str:
         """Return a direction (d,) as ``+0.71 nu -0.71 kappa``, nuisance parameters left out.
 
-        An unknown function is named once, by its largest component: ``+0.94 k near x = 0.5``.
+        An unknown function is named once, by its largest component: ``+0.94 k near x = 0.5``. Of
+        an array, components below a tenth of the largest are left out.
         """
         shares = self.named(direction)
+        least = 0.1 * max(map(abs, shares.values()))
         words = []
-        for name in self.argument_names:
+        for name in self.subjects:
             if name not in self._functions:
-                if not self[name].nuisance:
+                small = self[name].array and abs(shares[name]) < least
+                if not self[name].nuisance and not small:
                     words.append(f"{shares[name]:+.2f} {name}")
                 continue
             group = self._functions[name]
@@ -445,8 +474,12 @@ class Parameters(Mapping[str, Parameter]):
     @property
     def coordinate_bounds(self) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds of the coordinates, each of shape (d,)."""
-        low, high = np.array([p.coordinate_bounds for p in self.values()]).T
-        return low, high
+        low, high = self._coordinate_bounds  # asked for at every evaluation of a scan
+        return low.copy(), high.copy()
+
+    @cached_property
+    def _coordinate_bounds(self) -> FloatArray:
+        return np.array([p.coordinate_bounds for p in self.values()]).T
 
     def percent_units(self, center: Mapping[str, float]) -> FloatArray:
         """Return the coordinate steps that stand for 100% to first order, shape (d,)."""
@@ -578,7 +611,7 @@ class Parameters(Mapping[str, Parameter]):
         for field in ("scale", "truth", "delivered", "start"):
             values = [getattr(p, field) for p in self.values()]
             columns[field] = [math.nan if value is None else value for value in values]
-        for field in ("nuisance", "unit", "label"):
+        for field in ("nuisance", "unit", "label", "array"):
             columns[field] = [getattr(p, field) for p in self.values()]
         nodes = [p.node for p in self.values()]
         columns["function"] = ["" if n is None else n.function for n in nodes]
@@ -614,9 +647,18 @@ class Parameters(Mapping[str, Parameter]):
                 unit=str(column["unit"][row]),
                 label=str(column["label"][row]),
                 node=node if function else None,
+                array=str(column["array"][row]),
                 **{f: optional(f, row) for f in ("scale", "truth", "delivered", "start")},
             )
         return cls(found)
+
+
+def _made(name: str, fields: Mapping[str, Any]) -> Parameter:
+    """Return one member of a function or an array; an error names it."""
+    try:
+        return Parameter(**fields)
+    except InputError as error:
+        raise InputError(f"{name}: {error.expected}", error.got, error.fix) from error
 
 
 def _without_variable(given: Any) -> Any:

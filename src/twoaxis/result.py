@@ -75,6 +75,7 @@ PARAMETER_LAYOUT: Layout = {
     "function_node": Variable(("parameter",), "float", "place of the node; NaN: no function"),
     "function_basis": Variable(("parameter",), "text", 'basis: "hat" or "spline"'),
     "function_argument": Variable(("parameter",), "text", "variable that the function depends on"),
+    "array": Variable(("parameter",), "text", "array that it is an entry of; empty: none"),
 }
 CENTER_LAYOUT: Layout = {
     "center": Variable(("parameter",), "float", "value that the result refers to", finite=True),

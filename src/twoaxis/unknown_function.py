@@ -145,7 +145,7 @@ class Function:
     @property
     def values(self) -> Any:
         """Values at the nodes, shape (n,), or (B, n) for a batch."""
-        return self._stacked(None)
+        return stacked(self._values, None)
 
     @property
     def node_values(self) -> list[Any]:
@@ -171,29 +171,13 @@ class Function:
             return None
         return min(low for low, _ in self._reached), max(high for _, high in self._reached)
 
-    def _stacked(self, like: Any) -> Any:
-        """Return the node values as one array of the library that they, or `like`, come from."""
-        library = _library([like, *self._values])
-        if library == "torch":
-            torch: Any = sys.modules["torch"]
-            tensors = [v for v in [like, *self._values] if isinstance(v, torch.Tensor)]
-            own = [v for v in self._values if isinstance(v, torch.Tensor)] or tensors
-            kind, device = own[0].dtype, tensors[0].device
-            return torch.stack(
-                [torch.as_tensor(v, dtype=kind, device=device) for v in self._values], dim=-1
-            )
-        if library == "jax":
-            jax: Any = sys.modules["jax"]
-            return jax.numpy.stack([jax.numpy.asarray(v) for v in self._values], axis=-1)
-        return np.stack([np.asarray(v, dtype=float) for v in self._values], axis=-1)
-
     def _evaluate(self, x: Any, order: int) -> Any:
         low, high = self.basis.nodes[0], self.basis.nodes[-1]
         room = OUTSIDE * (high - low)
         places = _concrete(x)
         if places is not None and places.size:
             self._check_inside(places, room)
-        values = self._stacked(x)
+        values = stacked(self._values, x)
         library = _library([values])
         table = self.basis.polynomials
         for _ in range(order):
@@ -233,6 +217,24 @@ class Function:
                 "continue as a constant",
             )
         self._reached.append((first, last))
+
+
+def stacked(values: Sequence[Any], like: Any = None) -> Any:
+    """Return numbers, or batches of them, as one array along a new last axis.
+
+    The array is of the library that they, or `like`, come from.
+    """
+    library = _library([like, *values])
+    if library == "torch":
+        torch: Any = sys.modules["torch"]
+        tensors = [v for v in [like, *values] if isinstance(v, torch.Tensor)]
+        own = [v for v in values if isinstance(v, torch.Tensor)] or tensors
+        kind, device = own[0].dtype, tensors[0].device
+        return torch.stack([torch.as_tensor(v, dtype=kind, device=device) for v in values], dim=-1)
+    if library == "jax":
+        jax: Any = sys.modules["jax"]
+        return jax.numpy.stack([jax.numpy.asarray(v) for v in values], axis=-1)
+    return np.stack([np.asarray(v, dtype=float) for v in values], axis=-1)
 
 
 def _library(values: Sequence[Any]) -> str:

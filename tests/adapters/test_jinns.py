@@ -20,6 +20,8 @@ from least_squares_systems import assert_is_least_squares_system
 from objectives import assert_is_training_loss
 
 import twoaxis as ta
+from twoaxis.adapters.jinns import _place
+from twoaxis.parameter_array import entry_index
 
 pytestmark = [
     # jinns silences this one about its own classes when it is imported; pytest starts anew.
@@ -184,6 +186,37 @@ def from_jinns(loss, params, points, parameters, **options):
 
 def codes(frozen):
     return [note.code for note in frozen.notes]
+
+
+def test_a_whole_array_is_its_entries(solved):
+    model = solved["system"]
+    arguments = model.loss, model.params, model.data
+    entries = from_jinns(*arguments, CASES["system"][1])
+    whole = from_jinns(*arguments, {"k": ta.ParameterArray(bounds=(1e-3, 1e3))})
+    assert whole.names == entries.names == ["k[0]", "k[1]"]
+    delivered = np.asarray(model.params.eq_params.k)
+    assert [p.delivered for p in whole.parameters.values()] == delivered.tolist()
+    for given, values in ((whole, {"k": [0.5, 2.0]}), (entries, {"k[0]": 0.5, "k[1]": 2.0})):
+        np.testing.assert_array_equal(
+            np.concatenate(given.residual(**values)),
+            np.concatenate(entries.residual(**{"k[0]": 0.5, "k[1]": 2.0})),
+        )
+    one, other = (ta.score(each) for each in (whole, entries))
+    np.testing.assert_array_equal(one.data["H"], other.data["H"])
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [("i[0,0]", 0), ("i[1,2]", 5), ("i[4]", 4), ("i[1, 0]", 3)]
+)
+def test_entries_of_a_matrix(name, place):
+    values = np.arange(6.0).reshape(2, 3)
+    assert _place(name, *entry_index(name), values) == place
+
+
+@pytest.mark.parametrize("name", ["i", "i[2,0]", "i[0,3]", "i[0,0,0]", "i[6]"])
+def test_entries_that_a_matrix_does_not_have(name):
+    with pytest.raises(ta.InputError, match=r"i\[0,0\]"):
+        _place(name, *entry_index(name), np.zeros((2, 3)))
 
 
 def in_jinns(model, points, names):
@@ -421,9 +454,9 @@ def test_bad_input(solved):
         from_jinns(model.loss, Params(nn_params=model.params.nn_params), model.data, {"rate": WIDE})
     with pytest.raises(ta.InputError, match="among eq_params: rate"):
         from_jinns(*arguments, {"speed": WIDE})
-    with pytest.raises(ta.InputError, match="which has 1"):
+    with pytest.raises(ta.InputError, match=r"the shape \(\)"):
         from_jinns(*arguments, {"rate[1]": WIDE})
-    with pytest.raises(ta.InputError, match="which has 2"):
+    with pytest.raises(ta.InputError, match=r"the shape \(2,\)"):
         from_jinns(
             solved["system"].loss, solved["system"].params, solved["system"].data, {"k": WIDE}
         )

@@ -269,3 +269,16 @@ def test_units_of_any_size_are_scaled_away_or_refused(method, scale):
 def test_data_that_lie_beyond_the_range_of_squares_are_refused():
     with pytest.raises(ta.InputError, match="observations on layout 'all' below 1e\\+60"):
         ta.resolve(decay, RATE, noise=0.1, replicas=3, data=np.full(20, 1e300))
+
+
+def test_an_integrator_that_stops_early_is_a_failed_run():
+    """solve_ivp returns fewer times where it gives up; the center must work."""
+    times = np.linspace(0, 1, 20)
+
+    def forward(rate):
+        return np.exp(-rate * times)[: 20 if rate < 5 else 7]
+
+    rate = {"rate": ta.Parameter(truth=2.0, bounds=(0.5, 8.0))}
+    found = ta.resolve(forward, rate, noise=0.05, replicas=5, bank=41, progress=False)
+    assert np.isfinite(found.data["estimate"]).all()
+    assert "resolution.excluded_values" in [message.code for message in found.messages]

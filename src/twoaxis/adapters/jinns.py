@@ -7,9 +7,8 @@ else, at all points at once.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Self, final
 
 import numpy as np
@@ -51,7 +50,8 @@ from twoaxis.adapters.unknowns import (
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
-from twoaxis.parameters import Parameter, Parameters
+from twoaxis.parameter_array import ParameterArray, entry_index, entry_name
+from twoaxis.parameters import Parameter, Parameters, Unknowns
 from twoaxis.result import Message
 from twoaxis.views import View
 
@@ -59,7 +59,7 @@ from twoaxis.views import View
 def from_jinns(
     loss: Any,
     params: Any,
-    parameters: Mapping[str, Parameter],
+    parameters: Unknowns,
     view: View | None = None,
     *,
     points: Any,
@@ -78,9 +78,10 @@ def from_jinns(
         holds those of the last step.
     params : jinns.parameters.Params
         The trained parameters, the first output of ``jinns.solve``.
-    parameters : mapping of str to Parameter
-        The unknowns among ``params.eq_params``, by the same names. An entry of a vector is
-        named with its index: ``"growth[1]"``. Delivered values are read from `params`.
+    parameters : mapping of str to Parameter or ParameterArray
+        The unknowns among ``params.eq_params``, by the same names. An array is a
+        `twoaxis.ParameterArray` of its shape; an entry alone is named with its index,
+        ``"growth[1]"`` or ``"interactions[0,1]"``. Delivered values are read from `params`.
     view : View, optional
         The metric of the residual loss; by default that of the training, the mean of squares
         of each equation times its weight in ``loss.loss_weights.dyn_loss``.
@@ -129,7 +130,7 @@ def from_jinns(
     _check_trained(jax, jinns, loss, params)
     where = _points(loss, points)
     refuse_functions(parameters, "twoaxis.from_jinns")
-    known = Parameters(parameters)
+    known = Parameters(_with_shapes(params.eq_params, parameters))
     unknowns = _read_unknowns(jax, params.eq_params, known, transform or {})
     delivered = [with_delivered(known[each.name], each) for each in unknowns]
     checked = dict(zip(known, (parameter for parameter, _ in delivered), strict=True))
@@ -146,12 +147,14 @@ def from_jinns(
     ) -> FrozenResidual:
         here = FrozenEquations(state, unknowns)
         return FrozenResidual(
-            lambda **values: here.residual(where, values),
+            lambda **values: here.residual(where, known.by_member(values)),
             parameters,
             where,
             view=metric,
-            jacobian=None if influence.lost else lambda **values: here.jacobian(where, values),
-            residual_at=lambda at, **values: here.residual(at, values),
+            jacobian=None
+            if influence.lost
+            else lambda **values: here.jacobian(where, known.by_member(values)),
+            residual_at=lambda at, **values: here.residual(at, known.by_member(values)),
             field=state.outputs(where, {})[:, columns[0]],
             axes=_axes(loss, where.shape[1]),
             **more,
@@ -512,25 +515,50 @@ def _read_unknowns(
     held = {field.name: getattr(eq_params, field.name) for field in fields(eq_params)}
     found = []
     for name in names:
-        split = re.fullmatch(r"(.+?)(?:\[(\d+)\])?", name)
-        leaf, index = (split[1], split[2]) if split else (name, None)
+        leaf, index = entry_index(name)
         if leaf not in held:
             raise InputError(
                 f"names among eq_params: {', '.join(held)}", repr(name), "write it as in Params"
             )
-        values = as_numpy(held[leaf]).reshape(-1)
-        place = int(index or 0)
-        if (index is None and values.size != 1) or place >= values.size:
-            raise InputError(
-                f"one number of eq_params.{leaf}, which has {values.size}",
-                repr(name),
-                f"name one entry, as in '{leaf}[0]'" if values.size > 1 else f"write '{leaf}'",
-            )
+        values = as_numpy(held[leaf])
+        place = _place(name, leaf, index, values)
         arithmetic = JaxArithmetic(jax)
         found.append(
-            read_unknown(name, (leaf, place), values[place], arithmetic, transform.get(name))
+            read_unknown(name, (leaf, place), values.flat[place], arithmetic, transform.get(name))
         )
     return found
+
+
+def _with_shapes(eq_params: Any, parameters: Any) -> Any:
+    """Return the parameters with delivered values for arrays, whose default scale they are."""
+    if not isinstance(parameters, Mapping):
+        return parameters
+    return {
+        name: replace(each, delivered=as_numpy(getattr(eq_params, name)))
+        if isinstance(each, ParameterArray)
+        and each.delivered is None
+        and hasattr(eq_params, str(name))
+        else each
+        for name, each in parameters.items()
+    }
+
+
+def _place(name: str, leaf: str, index: tuple[int, ...] | None, values: FloatArray) -> int:
+    """Return the flat place of an entry of ``eq_params``."""
+    flat = (values.size,) if index is not None and len(index) == 1 else values.shape
+    if index is None and values.size == 1:
+        return 0
+    inside = index is not None and len(index) == len(flat)
+    if not inside or any(n >= size for n, size in zip(index or (), flat, strict=False)):
+        first = entry_name(leaf, (0,) * max(values.ndim, 1))
+        raise InputError(
+            f"one number of eq_params.{leaf}, which has the shape {values.shape}",
+            repr(name),
+            f"name one entry, as in {first!r}, or pass a twoaxis.ParameterArray for all of them"
+            if values.size > 1
+            else f"write {leaf!r}",
+        )
+    return int(np.ravel_multi_index(index or (), flat))
 
 
 def _training_notes(

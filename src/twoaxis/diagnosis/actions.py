@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # Routes of values that nothing speaks against.
 AGREEING = (Route.SELF_CONSISTENT, Route.CONSISTENT_WITH_DATA)
+# Names that a title lists.
+MOST_NAMES = 4
 # Boxes along each axis: few enough to be named, enough to be somewhere.
 BOXES = 4
 
@@ -464,8 +466,12 @@ def _simulate(audit: Audit, route: Route) -> Action:
 
 
 def _declare(audit: Audit, name: str) -> Action:
-    text = f"The route of {name} is undetermined: {audit.verdicts[name].reason}."
-    return Action("declare", f"Measure what is missing for {name}", text)
+    """Say what is missing; parameters that miss the same share one action."""
+    reason = audit.verdicts[name].reason
+    alike = [n for n in audit.scalars if audit.verdicts[n].reason == reason] or [name]
+    names = _listed(alike if len(alike) <= MOST_NAMES else [*alike[:MOST_NAMES], "others"])
+    text = f"The route of {names} is undetermined: {reason}."
+    return Action("declare", f"Measure what is missing for {names}", text)
 
 
 # ------------------------------------------------------------------ as labelled data

@@ -36,7 +36,7 @@ def verdicts_by_subject(
     """
     groups = functions_of_interest(parameters)
     found: dict[str, Verdict] = {}
-    for name in parameters.argument_names:
+    for name in parameters.subjects:
         group = groups.get(name)
         if group is None:
             if name in verdicts:

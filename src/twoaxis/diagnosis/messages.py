@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING
 
 from twoaxis.diagnosis.decision_map import Route
 from twoaxis.diagnosis.functions import one_message_per_function
+from twoaxis.diagnosis.overview import MOST_DIRECTIONS
 from twoaxis.diagnosis.questions import material_percent, tested
 from twoaxis.diagnosis.verdict import Directions
 from twoaxis.result import Message
@@ -181,6 +182,8 @@ def _directions(audit: Audit) -> list[Message]:
             if (function.name, status) in told:
                 continue  # the weakest is enough; `Score.function` has them all
             told.add((function.name, status))
+        if directions.parameters.arrays and directions.status[:k].count(status) >= MOST_DIRECTIONS:
+            continue  # `Score.directions` has them all
         share = float(directions.strength[k] / (directions.strength[-1] or 1.0))
         if status == "null":
             text = f"the residual does not see the direction {words}"

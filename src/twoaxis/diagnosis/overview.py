@@ -224,7 +224,7 @@ def resimulation_rows(audit: Audit) -> list[Resimulated]:
             f"{f'{visible(n)} = ' if several else ''}{number(float(v), '.5g')}"
             for n, v in one["value"].sel(parameter=audit.names).to_series().items()
         )
-        if audit.functions:
+        if audit.functions or audit.parameters.arrays:
             every = dict(zip(map(str, one["parameter"].values), one["value"].values, strict=True))
             values = visible(audit.parameters.value_words(every))
         p, status = float(one["p_value"]), str(one["status"].values)
@@ -268,11 +268,12 @@ def direction_rows(audit: Audit) -> list[DirectionRow]:
     known = Parameters({name: audit.parameters[name] for name in audit.names})
     count = audit.verdict.sizes["direction"]
     # The directions of a function are drawn as functions; a few of them are enough in words.
-    for k in range(min(count, MOST_DIRECTIONS) if audit.functions else count):
+    grouped = bool(audit.functions or audit.parameters.arrays)
+    for k in range(min(count, MOST_DIRECTIONS) if grouped else count):
         one = audit.verdict.isel(direction=k)
         shares = zip(one["direction_vector"].values, audit.names, strict=True)
         words = " ".join(f"{number(float(s), '+.2f')} {visible(n)}" for s, n in shares)
-        if audit.functions:
+        if grouped:
             words = visible(known.direction_words(one["direction_vector"].values))
         rows.append(
             DirectionRow(
@@ -287,8 +288,8 @@ def direction_rows(audit: Audit) -> list[DirectionRow]:
 
 
 def center_values(audit: Audit) -> str:
-    """Return the values of the center; of an unknown function, their range."""
-    if audit.functions:
+    """Return the values of the center; of an unknown function or an array, their range."""
+    if audit.functions or audit.parameters.arrays:
         return visible(audit.parameters.value_words(audit.center.values))
     return ", ".join(f"{visible(n)} = {number(audit.center.values[n], '.6g')}" for n in audit.names)
 

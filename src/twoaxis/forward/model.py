@@ -229,6 +229,9 @@ class ForwardModel:
         """Return predictions at the observed entries, or the reason why there are none."""
         if isinstance(output, Failed):
             return output.reason
+        came = np.shape(output[0]) if not self.vectorized and len(output) == 1 else self.shape
+        if np.prod(came) < np.prod(self.shape):  # as integrators do that stop early
+            return f"{self.name} returned the shape {came} instead of {self.shape}"
         return self._flat(output, physical)[:, self.entries]
 
     def _flat(self, output: Any, physical: Mapping[str, FloatArray]) -> FloatArray:
