@@ -259,6 +259,18 @@ class Model(ABC):
         """Return a copy of the network, or of its tree of weights."""
 
 
+class Conditions(ABC):
+    """Conditions of a training that contain unknowns, at their own points."""
+
+    @abstractmethod
+    def errors(self, stored: Mapping[Any, float]) -> list[Any]:
+        """Return one array (K, m) per condition."""
+
+    @abstractmethod
+    def slopes(self, stored: Mapping[Any, float]) -> list[Any]:
+        """Return one array (K, m, d) per condition: derivatives by the d stored numbers."""
+
+
 @final
 class FrozenEquations:
     """The equations of a frozen model as functions of the physical parameters.
@@ -270,25 +282,43 @@ class FrozenEquations:
         In the order of the parameters.
     skipped : int
         How many of the first points are evaluated without being residual points.
+    conditions : Conditions, optional
+        Conditions of the training that follow the equations, at points of their own.
     """
 
-    def __init__(self, model: Model, unknowns: Sequence[Unknown], skipped: int = 0) -> None:
-        self.model, self.skipped = model, skipped
+    def __init__(
+        self,
+        model: Model,
+        unknowns: Sequence[Unknown],
+        skipped: int = 0,
+        conditions: Conditions | None = None,
+    ) -> None:
+        self.model, self.skipped, self.conditions = model, skipped, conditions
         self.unknowns = {unknown.name: unknown for unknown in unknowns}
 
     def _stored(self, values: Mapping[str, Any]) -> dict[Hashable, float]:
         return {each.place: each.stored(float(values[n])) for n, each in self.unknowns.items()}
 
+    def _values(self, points: Any, stored: Mapping[Any, float]) -> list[Any]:
+        """Return one array (N, m) per equation, then one per condition."""
+        found = [part[self.skipped :] for part in self.model.equations(points, stored)]
+        return found if self.conditions is None else [*found, *self.conditions.errors(stored)]
+
+    def _slopes(self, points: Any, stored: Mapping[Any, float]) -> list[Any]:
+        """Return their derivatives by the stored numbers, (N, m, d) each."""
+        found = [part[self.skipped :] for part in self.model.derivatives(points, stored)]
+        return found if self.conditions is None else [*found, *self.conditions.slopes(stored)]
+
     def residual(self, points: Any, values: Mapping[str, Any]) -> Any:
         """Return one array (N,) per column of each equation, alone where there is one."""
-        parts = self.model.equations(points, self._stored(values))
-        return alone([column[self.skipped :] for part in parts for column in part.T])
+        parts = self._values(points, self._stored(values))
+        return alone([column for part in parts for column in part.T])
 
     def jacobian(self, points: Any, values: Mapping[str, Any]) -> FloatArray:
         """Return exact derivatives by the physical parameters, (N, d), equations joined."""
         stored = self._stored(values)
-        parts = self.model.derivatives(points, stored)
-        columns = [part[self.skipped :, k] for part in parts for k in range(part.shape[1])]
+        parts = self._slopes(points, stored)
+        columns = [part[:, k] for part in parts for k in range(part.shape[1])]
         slopes = [each.physical(stored[each.place])[1] for each in self.unknowns.values()]
         with np.errstate(divide="ignore", invalid="ignore"):  # where the transform is flat
             found: FloatArray = np.concatenate(columns).astype(float) / np.array(slopes)
@@ -311,16 +341,16 @@ class FrozenEquations:
             for name, each in self.unknowns.items()
         }
         center = {each.place: each.start for each in self.unknowns.values()}
-        values = self.model.equations(points, center)
-        slopes = self.model.derivatives(points, center)
+        values = self._values(points, center)
+        slopes = self._slopes(points, center)
         unseen, lost = [], []
         for column, (name, each) in enumerate(self.unknowns.items()):
             if _any(slopes, column):
                 continue
             moved = [{**center, each.place: bound} for bound in bounds[name]]
-            if not any(_differ(values, self.model.equations(points, at)) for at in moved):
+            if not any(_differ(values, self._values(points, at)) for at in moved):
                 unseen.append(name)
-            elif not any(_any(self.model.derivatives(points, at), column) for at in moved):
+            elif not any(_any(self._slopes(points, at), column) for at in moved):
                 lost.append(name)
         return Influence([part.shape[1] for part in values], unseen, lost)
 

@@ -7,6 +7,7 @@ import deepxde as dde
 import numpy as np
 import pytest
 import torch
+from least_squares_systems import assert_is_least_squares_system
 
 import twoaxis as ta
 from twoaxis.adapters.deepxde import from_deepxde
@@ -218,13 +219,32 @@ def test_unknown_that_is_detached(problems, read):
         from_deepxde(model, {"k": (k, K)})
 
 
-def test_unknown_in_a_condition_is_noted(problems):
-    model, k = decay(problems, conditions=[start, flux])
+def test_unknown_in_a_condition_is_evidence(problems):
+    model, k = decay(problems, conditions=[start, flux], loss_weights=[1, 7, 3])
     assert model.data.num_bcs == [1, 1]
     frozen = from_deepxde(model, {"k": (k, K)}, precision="float64")
     (note,) = frozen.notes[1:]
     assert note.code == "condition.has_parameter"
-    assert "k also enters condition 2 (OperatorBC)" in note.text
+    assert "k enters condition 2 (OperatorBC)" in note.text
+    assert frozen.equations == ("equation 1", "condition 2 (OperatorBC)")
+    equation, condition = frozen.residual(k=k.item())
+    np.testing.assert_array_equal(frozen.points[1], model.data.train_x[1:2])
+    # Weighted as in the training loss, in DeepXDE's own numbers.
+    losses = model.train_state.loss_train
+    np.testing.assert_allclose(np.mean(equation**2), losses[0], rtol=1e-4)
+    np.testing.assert_allclose(3 * np.mean(condition**2), losses[2], rtol=1e-4)
+    both = np.concatenate([equation, condition])
+    metric = frozen.view.bind(frozen.points)
+    np.testing.assert_allclose(metric.quadratic(both, both), losses[0] + losses[2], rtol=1e-4)
+    step = 1e-6
+    ahead, behind = (np.concatenate(frozen.residual(k=1.0 + s)) for s in (step, -step))
+    slope = frozen.jacobian(k=1.0)
+    np.testing.assert_allclose(slope[:, 0], (ahead - behind) / (2 * step), rtol=1e-6)
+    assert slope[-1, 0] != 0
+    assert_is_least_squares_system(frozen)
+    moved = from_deepxde(model, {"k": (k, K)}, points=np.linspace(0, 1, 5)[:, None])
+    assert moved.notes[-1].severity == "warning"
+    assert moved.residual(k=1.0).shape == (5,)
     plain, k = decay(problems, conditions=[start])
     assert from_deepxde(plain, {"k": (k, K)}, precision="float64").notes[1:] == ()
 
@@ -312,3 +332,24 @@ def test_residual_that_is_not_finite(problems):
     assert from_deepxde(model, {"k": (k, K)}, points=[1.5, 1.9]).residual(k=1.0).shape == (2,)
     with pytest.raises(ta.InputError, match="a finite residual at every point"):
         from_deepxde(model, {"k": (k, K)}, points=[1.5, 2.0])
+
+
+def test_unknown_in_a_condition_alone_is_seen(problems):
+    """An amplitude at the start: the equation does not contain it."""
+    amplitude, k = dde.Variable(0.7), dde.Variable(2.0)
+    start = dde.icbc.OperatorBC(TIME, lambda _, u, __: u - amplitude, lambda t, _: t[0] < 1e-9)
+    data = dde.data.PDE(
+        TIME, lambda t, u: dde.grad.jacobian(u, t) + k * u, [start], num_domain=10, num_boundary=2
+    )
+    model = problems.trained(data, net(), [amplitude, k], 20)
+    known = {"A": (amplitude, K), "k": (k, K)}
+    frozen = from_deepxde(model, known)
+    found = ta.frozen_scan(frozen)
+    # The field at the start is the only evidence: an affine residual with weight 1.
+    field = model.predict(np.zeros((1, 1))).item()
+    assert found.minimum["A"] == pytest.approx(field, rel=1e-5)
+    audit = ta.audit(frozen)
+    assert not audit.score.unseen
+    assert audit.delivery.gap_percent["A"] == pytest.approx(
+        100 * (amplitude.item() / field - 1), rel=1e-4
+    )

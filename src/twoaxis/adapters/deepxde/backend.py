@@ -10,13 +10,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from twoaxis.adapters.jacobians import PointFunction
 from twoaxis.adapters.model_loss import LossAt
-from twoaxis.adapters.unknowns import Arithmetic, Model
+from twoaxis.adapters.unknowns import Arithmetic, Conditions, Model
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 
@@ -81,8 +81,60 @@ class Backend(Model):
         """Return misfits of some conditions, (K, 1), whose squares have the sum of their means."""
 
     @abstractmethod
-    def conditions_with(self, data: Any) -> Mapping[int, list[str]]:
-        """Return the conditions that depend on each unknown."""
+    def condition_by_weights(
+        self, data: Any, condition: int, places: Sequence[int]
+    ) -> PointFunction:
+        """Return the error of one condition, (K, m), as a function of weights and numbers."""
+
+    @abstractmethod
+    def conditions_with(self, data: Any) -> Mapping[int, list[int]]:
+        """Return the numbers of the conditions that depend on each unknown."""
+
+    @abstractmethod
+    def errors(
+        self, data: Any, conditions: Sequence[int], stored: Mapping[Any, float]
+    ) -> list[FloatArray]:
+        """Return the errors of some conditions at the points of the training, (K, m) each."""
+
+    @abstractmethod
+    def error_derivatives(
+        self, data: Any, conditions: Sequence[int], stored: Mapping[Any, float]
+    ) -> list[FloatArray]:
+        """Return their derivatives by the stored numbers, (K, m, d) each."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Imposed(Conditions):
+    """Some conditions of a model, by their numbers.
+
+    Attributes
+    ----------
+    backend : Backend
+    data : deepxde.data.PDE
+        With the points of the last step.
+    numbers : sequence of int
+    """
+
+    backend: Backend
+    data: Any
+    numbers: Sequence[int]
+
+    def errors(self, stored: Mapping[Any, float]) -> list[FloatArray]:
+        """Return one array (K, m) per condition."""
+        return self.backend.errors(self.data, self.numbers, stored)
+
+    def slopes(self, stored: Mapping[Any, float]) -> list[FloatArray]:
+        """Return one array (K, m, d) per condition."""
+        return self.backend.error_derivatives(self.data, self.numbers, stored)
+
+
+def error_of(data: Any, number: int, inputs: Any, outputs: Any) -> Any:
+    """Return the error of one condition at the points of the training, (K, m)."""
+    ends = np.cumsum([0, *data.num_bcs]).tolist()
+    # The array of the training itself: DeepXDE caches values by its identity.
+    found = data.bcs[number].error(data.train_x, inputs, outputs, ends[number], ends[number + 1])
+    return found[:, None] if found.ndim == 1 else found
 
 
 def misfits_of(data: Any, conditions: Sequence[int], inputs: Any, outputs: Any, join: Any) -> Any:
@@ -90,14 +142,9 @@ def misfits_of(data: Any, conditions: Sequence[int], inputs: Any, outputs: Any, 
 
     Those of a condition with n values are divided by the root of n.
     """
-    ends = np.cumsum([0, *data.num_bcs]).tolist()
     parts = []
     for number in conditions:
-        # The array of the training itself: DeepXDE caches values by its identity.
-        error = data.bcs[number].error(
-            data.train_x, inputs, outputs, ends[number], ends[number + 1]
-        )
-        flat = error.reshape(-1, 1)
+        flat = error_of(data, number, inputs, outputs).reshape(-1, 1)
         parts.append(flat / len(flat) ** 0.5)
     return join(parts)
 

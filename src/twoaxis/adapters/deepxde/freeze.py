@@ -12,11 +12,11 @@ import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from twoaxis.adapters.deepxde.backend import Backend, CompiledLoss
+from twoaxis.adapters.deepxde.backend import Backend, CompiledLoss, Imposed
 from twoaxis.adapters.deepxde.jax_backend import JaxBackend
 from twoaxis.adapters.deepxde.pytorch_backend import PyTorchBackend
 from twoaxis.adapters.deepxde.variables import delivered, named_unknowns
@@ -115,8 +115,9 @@ def from_deepxde(
 
     Notes
     -----
-    Boundary conditions and observations are no part of the residual. An unknown that enters
-    them is diagnosed by the equations alone, and a note says so.
+    Boundary conditions and observations are no part of the residual, except for a condition that
+    contains an unknown: it is evidence about it, and follows the equations at its own points and
+    with its own weight. A note names it.
 
     Examples
     --------
@@ -150,7 +151,10 @@ def from_deepxde(
     trained = model.train_state.step > 0
     known = {name: delivered(unknown, about, trained) for name, (unknown, about) in named.items()}
     checked = {name: parameter for name, (parameter, _) in known.items()}
-    equations = FrozenEquations(backend, [unknown for unknown, _ in named.values()], skipped)
+    data = copy.copy(model.data)  # the points of the last step
+    listed = [unknown for unknown, _ in named.values()]
+    evidence, told = _evidence(backend, data, listed, points is None)
+    equations = FrozenEquations(backend, listed, skipped, _imposed_on(backend, data, evidence))
     influence = equations.check(every, checked)
     for name in influence.lost:
         raise InputError(
@@ -160,31 +164,41 @@ def from_deepxde(
             "compute with the variable itself, not with .item(), .detach() or float() of it",
         )
     if view is None and loss_weights is None:
-        loss_weights = equation_weights(model, backend, influence.widths)
+        loss_weights = equation_weights(model, backend, influence.widths, evidence)
     where = every[skipped:]
-    metric = training_view(view, loss_weights, [len(where)] * sum(influence.widths))
+    own = len(influence.widths) - len(evidence)
+    places_of = [where] * own + [_points_of(data, number) for number in evidence]
+    by_column = [
+        at for at, width in zip(places_of, influence.widths, strict=True) for _ in range(width)
+    ]
+    metric = training_view(view, loss_weights, [len(at) for at in by_column])
     columns = observed_columns(field, backend.field(where[:1]).shape[1])
     notes = (
         *precision_notes(backend.precision, backend.precision, backend.own),
         *(note for _, notes in known.values() for note in notes),
         *influence.notes(),
-        *_condition_notes(backend, model.data, equations.unknowns),
+        *told,
         *([_UNREAD_LOSS] if view is None and loss_functions(model) is None else []),
     )
 
     def freeze(state: Backend, parameters: Mapping[str, Any], **more: Any) -> FrozenResidual:
         unknowns = list(equations.unknowns.values())
-        here = FrozenEquations(state, unknowns, skipped)
+        here = FrozenEquations(state, unknowns, skipped, _imposed_on(state, data, evidence))
         elsewhere = FrozenEquations(state, unknowns)
         return FrozenResidual(
             lambda **values: here.residual(every, values),
             parameters,
-            where,
+            by_column if evidence else where,
             view=metric,
             jacobian=lambda **values: here.jacobian(every, values),
-            residual_at=lambda at, **values: elsewhere.residual(as_numpy(at), values),
-            field=state.field(where)[:, columns[0]],
+            residual_at=None
+            if evidence
+            else lambda at, **values: elsewhere.residual(as_numpy(at), values),
+            field=np.concatenate(
+                [state.field(at)[:, columns[0]] for at in (by_column if evidence else [where])]
+            ),
             axes=axes_of(dde, model.data.geom),
+            equations=_names(data, influence.widths, evidence),
             **more,
         )
 
@@ -194,12 +208,14 @@ def from_deepxde(
     compiled = compiled_loss(model)
     seen, found = _observations(dde, model, backend, columns, observed)
     places: list[Any] = [each.place for each in equations.unknowns.values()]
-    imposed = _imposed(dde, model, len(influence.widths))
-    data = copy.copy(model.data)  # the points of the last step
+    imposed = [n for n in _imposed(dde, model, own) if n not in evidence]
 
     def functions(state: Backend) -> Functions:
         return Functions(
-            [state.equations_by_weights(places)],
+            [
+                state.equations_by_weights(places),
+                *(state.condition_by_weights(data, number, places) for number in evidence),
+            ],
             state.outputs_by_weights(places),
             state.misfits_by_weights(data, imposed, places) if imposed else None,
         )
@@ -211,7 +227,7 @@ def from_deepxde(
         exact,
         freeze,
         functions,
-        where,
+        by_column if evidence else where,
         list(equations.unknowns.values()),
         None if isinstance(compiled, str) else partial(exact.loss, compiled),
         seen,
@@ -329,26 +345,59 @@ _UNREAD_LOSS = Message(
 )
 
 
-def _condition_notes(backend: Backend, data: Any, unknowns: Mapping[str, Unknown]) -> list[Message]:
-    """Return notes about unknowns that conditions contain, too."""
+def _evidence(
+    backend: Backend, data: Any, unknowns: Sequence[Unknown], wanted: bool
+) -> tuple[list[int], list[Message]]:
+    """Return the conditions that contain an unknown, by their numbers, and notes about them.
+
+    At points of the user they are not `wanted`: only the equations can be evaluated there.
+    """
     try:
         found = backend.conditions_with(data)
-    except Exception as error:  # conditions are any code of the user's, and no part of an audit
+    except Exception as error:  # conditions are any code of the user's
         text = (
             "whether an unknown enters the boundary conditions could not be determined "
             f"({type(error).__name__}: {error})"
         )
-        return [Message("condition.unread", text, "warning")]
-    return [
-        Message(
-            "condition.has_parameter",
-            f"{name} also enters condition {', '.join(found[place])} of the training; the "
-            "residual of the equations does not contain that part of the evidence",
-            "warning",
-        )
-        for name, place in ((name, each.place) for name, each in unknowns.items())
-        if isinstance(place, int) and place in found
-    ]
+        return [], [Message("condition.unread", text, "warning")]
+    names = {each.place: each.name for each in unknowns}
+    inside = {place: numbers for place, numbers in found.items() if place in names}
+    part = "part of the residual" if wanted else "no part of the residual at the given points"
+    notes = []
+    for place, numbers in inside.items():
+        called = ", ".join(_called(data, number) for number in numbers)
+        text = f"{names[place]} enters {called} of the training: {part}"
+        severity: Literal["info", "warning"] = "info" if wanted else "warning"
+        notes.append(Message("condition.has_parameter", text, severity))
+    every = sorted({n for numbers in inside.values() for n in numbers})
+    return every if wanted else [], notes
+
+
+def _imposed_on(backend: Backend, data: Any, evidence: Sequence[int]) -> Imposed | None:
+    return Imposed(backend, data, evidence) if evidence else None
+
+
+def _points_of(data: Any, number: int) -> FloatArray:
+    """Return the points at which one condition is imposed."""
+    first = sum(data.num_bcs[:number])
+    return np.array(data.train_x[first : first + data.num_bcs[number]], dtype=float)
+
+
+def _called(data: Any, number: int) -> str:
+    return f"condition {number + 1} ({type(data.bcs[number]).__name__})"
+
+
+def _names(data: Any, widths: Sequence[int], evidence: Sequence[int]) -> tuple[str, ...]:
+    """Return names of all columns, where conditions follow the equations."""
+    if not evidence:
+        return ()
+    own = [f"equation {n + 1}" for n in range(len(widths) - len(evidence))]
+    called = [*own, *(_called(data, number) for number in evidence)]
+    return tuple(
+        name if width == 1 else f"{name}, column {k + 1}"
+        for name, width in zip(called, widths, strict=True)
+        for k in range(width)
+    )
 
 
 # ---------------------------------------------------------------- what the model knows
@@ -431,7 +480,9 @@ def axes_of(dde: Any, geometry: Any) -> tuple[str, ...]:
     return (*names, "t") if timed else names
 
 
-def equation_weights(model: Any, backend: Backend, widths: Sequence[int]) -> list[float]:
+def equation_weights(
+    model: Any, backend: Backend, widths: Sequence[int], evidence: Sequence[int] = ()
+) -> list[float]:
     """Return the factor of the mean square of every residual column in the loss.
 
     Parameters
@@ -440,9 +491,12 @@ def equation_weights(model: Any, backend: Backend, widths: Sequence[int]) -> lis
         Its weights are those of the equations, then those of the conditions.
     backend : Backend
     widths : sequence of int
-        The number of columns of each equation; a loss is the mean over all of them.
+        The number of columns of each equation, then of each condition that is evidence; a loss is
+        the mean over all of them.
+    evidence : sequence of int
+        The numbers of these conditions.
     """
-    count, conditions = len(widths), len(model.data.bcs)
+    count, conditions = len(widths) - len(evidence), len(model.data.bcs)
     weights = np.ones(1) if model.loss_weights is None else as_numpy(model.loss_weights).ravel()
     if weights.size == 1:
         weights = np.repeat(weights, count + conditions)
@@ -452,14 +506,15 @@ def equation_weights(model: Any, backend: Backend, widths: Sequence[int]) -> lis
             f"{weights.size} weights in the compiled model",
             "correct loss_weights of model.compile, or pass view= or loss_weights= here",
         )
-    _check_squares(loss_functions(model), count, backend)
+    terms = [*range(count), *(count + number for number in evidence)]
+    _check_squares(loss_functions(model), terms, backend)
     if not weights[:count].any():
         raise InputError(
             "a residual that is part of the loss",
             "loss weights of zero for every equation",
             "pass view=twoaxis.views.Pointwise() to audit it nevertheless",
         )
-    each = zip(weights[:count], widths, strict=True)
+    each = zip(weights[terms], widths, strict=True)
     return [float(weight / width) for weight, width in each for _ in range(width)]
 
 
@@ -476,9 +531,9 @@ def loss_functions(model: Any) -> Any:
     return function
 
 
-def _check_squares(losses: Any, count: int, backend: Backend) -> None:
+def _check_squares(losses: Any, terms: Sequence[int], backend: Backend) -> None:
     """Refuse an equation whose loss is not the mean of squares."""
-    each = list(losses)[:count] if isinstance(losses, (list, tuple)) else [losses]
+    each = [losses[n] for n in terms] if isinstance(losses, (list, tuple)) else [losses]
     sample = [[0.5], [-2.0], [3.0]]
     for loss in each:
         if loss is None:

@@ -9,7 +9,13 @@ from typing import Any, Self, final
 
 import numpy as np
 
-from twoaxis.adapters.deepxde.backend import Backend, CompiledLoss, as_columns, misfits_of
+from twoaxis.adapters.deepxde.backend import (
+    Backend,
+    CompiledLoss,
+    as_columns,
+    error_of,
+    misfits_of,
+)
 from twoaxis.adapters.foreign import as_numpy, foreign, same_random_numbers
 from twoaxis.adapters.jacobians import JaxFunction
 from twoaxis.adapters.model_loss import LossAt
@@ -222,6 +228,35 @@ class JaxBackend(Backend):
 
         return self._by_weights(places, misfits, pointwise=False)
 
-    def conditions_with(self, data: Any) -> dict[int, list[str]]:  # noqa: ARG002
+    def conditions_with(self, data: Any) -> dict[int, list[int]]:  # noqa: ARG002
         """Return nothing: with JAX, DeepXDE passes the unknowns to the PDE alone."""
         return {}
+
+    def condition_by_weights(self, data: Any, condition: int, places: Sequence[int]) -> JaxFunction:
+        """Return the error of one condition, (K, m), as a function of weights and numbers."""
+
+        def error(tree: Any, _: Any, unknowns: list[Any]) -> Any:
+            del unknowns
+            inputs = self._points(data.train_x)
+            outputs = self._net.apply(tree, inputs, training=False)
+            return error_of(data, condition, inputs, outputs)
+
+        return self._by_weights(places, error, pointwise=False)
+
+    def errors(
+        self, data: Any, conditions: Sequence[int], stored: Mapping[Any, float]
+    ) -> list[FloatArray]:
+        """Return the errors of some conditions at the points of the training, (K, m) each."""
+        del stored
+        with self._exact():
+            inputs = self._points(data.train_x)
+            outputs = self._net.apply(self._weights, inputs, training=False)
+            return [as_numpy(error_of(data, n, inputs, outputs)) for n in conditions]
+
+    def error_derivatives(
+        self, data: Any, conditions: Sequence[int], stored: Mapping[Any, float]
+    ) -> list[FloatArray]:
+        """Return zeros: no condition contains an unknown."""
+        return [
+            np.zeros((*part.shape, len(stored))) for part in self.errors(data, conditions, stored)
+        ]

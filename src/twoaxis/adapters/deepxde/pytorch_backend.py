@@ -10,7 +10,13 @@ from typing import Any, Self, final
 
 import numpy as np
 
-from twoaxis.adapters.deepxde.backend import Backend, CompiledLoss, as_columns, misfits_of
+from twoaxis.adapters.deepxde.backend import (
+    Backend,
+    CompiledLoss,
+    as_columns,
+    error_of,
+    misfits_of,
+)
 from twoaxis.adapters.foreign import (
     as_numpy,
     dtype_name,
@@ -215,17 +221,22 @@ class PyTorchBackend(Backend):
 
         return self._by_weights(places, misfits, pointwise=False)
 
-    def conditions_with(self, data: Any) -> dict[int, list[str]]:
-        """Return the conditions that depend on each unknown, by their derivatives."""
-        found: dict[int, list[str]] = {}
-        ends = np.cumsum([0, *data.num_bcs]).tolist()
-        with self._holding({}):
+    def condition_by_weights(
+        self, data: Any, condition: int, places: Sequence[int]
+    ) -> TorchFunction:
+        """Return the error of one condition, (K, m), as a function of weights and numbers."""
+
+        def error(net: Any, _: Any) -> Any:
             inputs = self._inputs(data.train_x)
-            outputs = self._net(inputs)
-            for number, condition in enumerate(data.bcs):
-                error = condition.error(
-                    data.train_x, inputs, outputs, ends[number], ends[number + 1]
-                )
+            return error_of(data, condition, inputs, net(inputs))
+
+        return self._by_weights(places, error, pointwise=False)
+
+    def conditions_with(self, data: Any) -> dict[int, list[int]]:
+        """Return the numbers of the conditions that depend on each unknown, by derivatives."""
+        found: dict[int, list[int]] = {}
+        with self._holding({}):
+            for number, error in enumerate(self._errors(data, range(len(data.bcs)))):
                 if not error.requires_grad:
                     continue
                 slopes = self._torch.autograd.grad(
@@ -233,6 +244,25 @@ class PyTorchBackend(Backend):
                 )
                 for place, slope in enumerate(slopes):
                     if slope is not None:
-                        name = f"{number + 1} ({type(condition).__name__})"
-                        found.setdefault(place, []).append(name)
+                        found.setdefault(place, []).append(number)
         return found
+
+    def _errors(self, data: Any, conditions: Sequence[int]) -> list[Any]:
+        inputs = self._inputs(data.train_x)
+        outputs = self._net(inputs)
+        return [error_of(data, number, inputs, outputs) for number in conditions]
+
+    def errors(
+        self, data: Any, conditions: Sequence[int], stored: Mapping[Any, float]
+    ) -> list[FloatArray]:
+        """Return the errors of some conditions at the points of the training, (K, m) each."""
+        with self._holding(stored):
+            return [as_numpy(part) for part in self._errors(data, conditions)]
+
+    def error_derivatives(
+        self, data: Any, conditions: Sequence[int], stored: Mapping[Any, float]
+    ) -> list[FloatArray]:
+        """Return their derivatives by the stored numbers, (K, m, d) each."""
+        with self._holding(stored):
+            leaves = [self._variables[place] for place in stored]
+            return torch_jacobian(self._torch, self._errors(data, conditions), leaves)
