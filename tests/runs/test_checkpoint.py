@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -297,21 +298,28 @@ def test_killed_with_workers(made, often, monkeypatch, tmp_path):  # noqa: ARG00
         time.sleep(0.01)
 
     started, steps, start, save = [], [], worker_process._start, task_module.save_checkpoint
+    dead, written = threading.Event(), threading.Event()
 
     def recorded(*arguments):
+        if len(started) == 2:  # the other task writes while this one is without a worker
+            dead.set()
+            assert written.wait(120)
         started.append(start(*arguments))
         return started[-1]
 
     def killing(*arguments):
         save(*arguments)
         if len(started) == 2:
-            os.kill(started[0].pid, signal.SIGKILL)
+            started[0].kill()  # not by its number, which may be gone by now, or another's
+        if dead.is_set():
+            written.set()
 
     watch(monkeypatch, steps)
     monkeypatch.setattr(worker_process, "_start", recorded)
     monkeypatch.setattr(task_module, "save_checkpoint", killing)
     runs = made.tiny_train(store=out, datasets=2, workers=2)
     assert len(started) == 3  # the one that was killed has been replaced
+    assert runs.data["trained"].values.all()
     assert sorted(runs.work["attempts"]) == [1, 2]
     assert all(process.poll() == -9 for process in started)
     assert all(process.stdin.closed and process.stdout.closed for process in started)
