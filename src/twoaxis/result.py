@@ -17,6 +17,7 @@ import importlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -260,7 +261,7 @@ class CenteredResult(Result[xr.Dataset]):
     Its layout holds `PARAMETER_LAYOUT` and `CENTER_LAYOUT`, its attributes ``centered_on``.
     """
 
-    @property
+    @cached_property
     def parameters(self) -> Parameters:
         """The parameters, in order."""
         return Parameters.from_dataset(self.data)

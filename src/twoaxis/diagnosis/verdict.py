@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.diagnosis.decision_map import Measured, Verdict, decide
-from twoaxis.diagnosis.questions import Question, ask
+from twoaxis.diagnosis.questions import Question
 from twoaxis.geometry import FrozenScan, Score
 from twoaxis.geometry.score import direction_status
 from twoaxis.io import Layout, Variable
@@ -265,7 +265,7 @@ def judge(audit: Audit, stored: FloatArray | None = None) -> dict[str, Any]:
     `stored` are eigen-directions that were found before (see `Directions.of`).
     """
     names = audit.names
-    questions = ask(audit)
+    questions = audit.questions
     measured = [_of_parameter(audit, name, questions) for name in names]
     verdicts = [
         first_answer(questions, name, decide(each, audit.tolerance), audit.around_truth)
