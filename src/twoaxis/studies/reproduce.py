@@ -16,6 +16,7 @@ every table can be made again without the fields.
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
@@ -47,6 +48,8 @@ from twoaxis.training.backends import Device, find_gpu
 from twoaxis.version import __version__
 
 PACKAGES = ("jax", "numpy", "scipy", "optax")
+# How old the page is when further blocks are added to it; the last one always is.
+PAGE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ def reproduce(
     if any(block.neural for block in chosen):
         # A device that is not there is found out before any work is done.
         find_gpu(device)
-    done, seconds = [], {}
+    done, seconds, drawn = [], {}, -math.inf
     with progress_bars(progress) as bars, bars.bar("blocks", len(chosen)) as advance:
         library = Library(directory, sizes, device, bars)
         for block in chosen:
@@ -127,7 +130,9 @@ def reproduce(
             seconds[block.name] = time.monotonic() - began
             done.append(record)
             advance(1)
-            path = write_page(directory)
+            if block is chosen[-1] or time.monotonic() - drawn >= PAGE_SECONDS:
+                path = write_page(directory)
+                drawn = time.monotonic()
     return Reproduction(directory, path, tuple(done), seconds)
 
 
