@@ -2,12 +2,16 @@
 
 ``pytest`` covers every capability once, in minutes. ``pytest --all`` adds the tests marked
 ``long``; ``pytest --only-long`` runs those alone. Tests of a library that is not installed are
-skipped, unless the environment variable ``TWOAXIS_REQUIRE_ALL`` is set, as it is in CI.
+skipped, unless the environment variable ``TWOAXIS_REQUIRE_ALL`` is set, as it is in CI. There the
+tests of the core pass where the other libraries are not installed (``--passed-to FILE``), and need
+not run again where they are (``--not-again FILE``).
 """
 
 from __future__ import annotations
 
+import gc
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -77,7 +81,10 @@ LONG_PAGES = (
     "docs/tutorial-audit.md",
 )
 # Files are handed out whole, in this order: a slow one that came last would leave cores idle.
-FIRST = ("tests/studies", "tests/runs", "tests/training", "tests/cli", "README.md", "docs")
+FIRST = (
+    *("tests/studies/test_smoke.py", "tests/studies", "tests/runs", "tests/training", "tests/cli"),
+    *("README.md", "docs"),
+)
 
 
 # ---------------------------------------------------------------- which tests run
@@ -87,6 +94,8 @@ def pytest_addoption(parser):
     group = parser.getgroup("twoaxis")
     group.addoption("--all", action="store_true", help="run the tests marked 'long', too")
     group.addoption("--only-long", action="store_true", help="run only the tests marked 'long'")
+    group.addoption("--passed-to", type=Path, metavar="FILE", help="list the passed tests there")
+    group.addoption("--not-again", type=Path, metavar="FILE", help="leave out those listed there")
 
 
 def pytest_configure(config):
@@ -120,6 +129,10 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if _place(item.path) in LONG_PAGES:
             item.add_marker(pytest.mark.long)
+    if config.option.not_again is not None:
+        passed = set(json.loads(config.option.not_again.read_text("utf-8")))
+        config.hook.pytest_deselected(items=[i for i in items if i.nodeid in passed])
+        items[:] = [i for i in items if i.nodeid not in passed]
     if not config.option.all:
         wanted = config.option.only_long
         chosen = [i for i in items if (i.get_closest_marker("long") is not None) == wanted]
@@ -131,6 +144,12 @@ def pytest_collection_modifyitems(config, items):
         if hasattr(config, "workeroutput"):  # in a process of pytest-xdist
             config.workeroutput["left_out"] = len(left_out)
     items.sort(key=_turn)
+
+
+def pytest_collection_finish():
+    """Let garbage collection pass over the libraries, which stay until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def compile_quickly_and_once(config):
@@ -162,6 +181,15 @@ def compile_quickly_and_once(config):
 def pytest_unconfigure(config):
     if PROGRAMS in config.stash:
         shutil.rmtree(config.stash[PROGRAMS], ignore_errors=True)
+
+
+def pytest_sessionfinish(session):
+    config = session.config
+    if config.option.passed_to is not None and not hasattr(config, "workerinput"):
+        stats = config.pluginmanager.get_plugin("terminalreporter").stats
+        failed = {report.nodeid for kind in ("failed", "error") for report in stats.get(kind, [])}
+        passed = {report.nodeid for report in stats.get("passed", [])} - failed
+        config.option.passed_to.write_text(json.dumps(sorted(passed)), "utf-8")
 
 
 LEFT_OUT = pytest.StashKey[int]()

@@ -4,6 +4,7 @@ The second trainer writes the published protocol down once more: one point at a 
 by nested automatic differentiation, the residual term as a dense matrix, Adam in NumPy.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from types import SimpleNamespace
@@ -123,16 +124,27 @@ def assert_same_bits(run, other):
 
 
 @cache
-def trained_by_every_method():
-    return {
-        name: tiny_train(datasets=2, method=name, snapshots=SNAPSHOTS, batch=2) for name in METHODS
-    }
+def trained_by(method):
+    return tiny_train(datasets=2, method=method, snapshots=SNAPSHOTS, batch=2)
+
+
+class TrainedByMethod(Mapping):
+    """Trained when it is first asked for: each method is a program to compile."""
+
+    def __getitem__(self, method):
+        return trained_by(method)
+
+    def __iter__(self):
+        return iter(METHODS)
+
+    def __len__(self):
+        return len(METHODS)
 
 
 @pytest.fixture(scope="session")
 def trained():
     """Two runs of every method, with snapshots at the end of the warm-up and before the end."""
-    return trained_by_every_method()
+    return TrainedByMethod()
 
 
 # ------------------------------------------------------------------ the second trainer
