@@ -14,6 +14,10 @@ closes, it was optimization.
 
 Neither step knows the truth. A field that prefers the wrong parameter delivers it more exactly
 after polishing.
+
+`twoaxis.refine` is no substitute: it minimizes another function, in which the equation outweighs
+the data, and so moves the preference of the field as well. It gives the better parameter, but
+cannot tell whether the training of this loss had ended.
 """
 
 from __future__ import annotations
@@ -509,6 +513,10 @@ def polish(
     progress: bool = True,
 ) -> Polish:
     """Finish the training to see how much of a delivery gap was optimization.
+
+    The loss is that of the training, with its weights, data and conditions; nothing is added and
+    no noise level is needed. So the result says whether that training had ended, and not what the
+    parameter is: for that `twoaxis.refine` changes the loss until the equation holds.
 
     Parameters
     ----------

@@ -53,6 +53,10 @@ DENSE, MOST_POINTS = 2, 1200
 # most so many steps.
 MISSES, FITTING_STEPS = 4.0, 30
 
+# Free directions of the field from which on they are told, and the share of the observations from
+# which on the field follows these rather than its equation.
+FREE, MOSTLY_FREE = 0.5, 0.5
+
 
 class _Model:
     """A model with weights, its observations and its residual in comparable units."""
@@ -79,6 +83,7 @@ class _Model:
         self.known.require("delivered")
         check_enough(self.data.size, len(self.known))
         self.given_noise = noise
+        self.free = 0.0
         self.noise = noise if noise is not None else self._spread(self.weights.start)
         self.unit = 1.0
 
@@ -100,7 +105,7 @@ class _Model:
 
     def _spread(self, weights: FloatArray) -> float:
         rest = self.fitted(weights) - self.data
-        freedom = max(1, rest.size - len(self.known))
+        freedom = max(1.0, rest.size - len(self.known) - self.free)
         # Data without noise: the sixth digit of their spread stands for it.
         least = 1e-6 * float(np.std(self.data)) or 1e-300
         return max(float(np.sqrt((rest**2).sum() / freedom)), least)
@@ -223,7 +228,7 @@ def refine_model(
             if not plan.ends_stage(step):
                 continue
             model.update_noise(weights)
-            columns, covariance, move = _newton(model, weights, q, weight)
+            columns, covariance, move, model.free = _newton(model, weights, q, weight)
             errors = np.sqrt(np.diag(covariance))
             move = np.clip(move, -LONGEST, LONGEST)
             q = np.clip(q + move, low, high)
@@ -269,7 +274,7 @@ def refine_model(
         end,
         model.weights.how,
         time.perf_counter() - began,
-        _few_points(rows, weights.size),
+        [*_few_points(rows, weights.size), *_free_field(model.free, model.data.size)],
     )
     found.frozen = model.weights.frozen(weights, found.values)
     found.before_frozen = frozen
@@ -286,6 +291,19 @@ def _few_points(rows: int, weights: int) -> list[Message]:
         "may bend between the points, and standard errors may be wrong. Pass more residual points"
     )
     return [Message("refine.few_points", text, "warning", {"rows": rows, "weights": weights})]
+
+
+def _free_field(free: float, count: int) -> list[Message]:
+    """Say where equation and conditions leave the field free, so that the data decide on it."""
+    if free < FREE:
+        return []
+    text = (
+        f"equation and conditions leave the field free in about {free:.0f} directions, such as "
+        f"initial or boundary values, which were fitted to the {count} observations as well; "
+        "standard errors allow for that. If the values are known, pass conditions=..."
+    )
+    severity = "warning" if free > MOSTLY_FREE * count else "info"
+    return [Message("refine.free_field", text, severity, {"directions": free})]
 
 
 def _fitted_first(model: _Model, weights: FloatArray, q: FloatArray) -> FloatArray:
@@ -357,23 +375,37 @@ def _step(
 
 def _newton(
     model: _Model, weights: FloatArray, q: FloatArray, weight: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the weight rows and the parameter block of the inverse, and the step of q."""
+) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+    r"""Return the weight rows and the parameter block of the inverse, the step of q, and the
+
+    number of free directions: with the derivatives F of the fitted data by the weights, in noise
+    levels, and the information :math:`A_{\theta\theta}` of data and equation together,
+
+    .. math:: \operatorname{tr} F A_{\theta\theta}^{-1} F^\top .
+
+    At fixed parameters the data alone decide in so many directions of the field. A field that
+    equation and conditions determine has none.
+    """
+    from scipy.linalg import cho_solve, solve_triangular
+
     values = model.values(weights, q, model.points, weight)
     by_weights, by_parameters = model.jacobian(weights, q, model.points, weight)
     jacobian = np.concatenate([by_weights, by_parameters], axis=1)
     matrix = jacobian.T @ jacobian
-    unit = np.eye(len(matrix))[:, -q.size :]
-    columns = _regular(matrix, unit)
-    return columns[: -q.size], columns[-q.size :], -columns.T @ (jacobian.T @ values)
+    factor = _factor(matrix)
+    columns = cho_solve((factor, True), np.eye(len(matrix))[:, -q.size :])
+    observed = by_weights[: model.data.size]
+    of_field = solve_triangular(factor[: -q.size, : -q.size], observed.T, lower=True)
+    step = -columns.T @ (jacobian.T @ values)
+    return columns[: -q.size], columns[-q.size :], step, float((of_field**2).sum())
 
 
-def _regular(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """Solve with the smallest of some ridges that makes the matrix regular."""
+def _factor(matrix: FloatArray) -> FloatArray:
+    """Return the Cholesky factor with the smallest of some ridges that makes it regular."""
     mean = np.trace(matrix) / len(matrix)
     for ridge in RIDGES:
         try:
-            return _solve(matrix, ridge * mean, right)
+            return np.linalg.cholesky(matrix + ridge * mean * np.eye(len(matrix)))
         except np.linalg.LinAlgError:
             continue
     raise InputError(
