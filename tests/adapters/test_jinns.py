@@ -15,6 +15,7 @@ import jinns
 import numpy as np
 import optax
 import pytest
+from bad_refinements import assert_bad_refinements_are_told
 from jinns.parameters import EqParams, Params
 from least_squares_systems import assert_is_least_squares_system
 from objectives import assert_is_training_loss
@@ -679,3 +680,11 @@ def test_a_loss_whose_gradient_was_stopped_is_no_objective():
     frozen = ta.from_jinns(case.loss, case.params, {"rate": WIDE}, points=case.data)
     assert frozen.objective is None
     assert "objective.unknown" in [note.code for note in frozen.notes]
+
+
+@pytest.mark.long
+def test_bad_refinements_are_told(observed_decay):
+    loss, params, points, seen = (observed_decay[k] for k in (4, 0, 3, 8))
+    assert_bad_refinements_are_told(
+        ta.from_jinns(loss, params, {"rate": WIDE}, points=points, observed=seen)
+    )

@@ -1,5 +1,7 @@
 """PyTorch and JAX models as least-squares systems in their weights."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import flax.linen as linen
 import jax
@@ -7,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from bad_refinements import assert_bad_refinements_are_told
 from flax import nnx
 from least_squares_systems import assert_is_least_squares_system
 
@@ -299,3 +302,13 @@ def test_jax_in_parts(monkeypatch):
     system = ta.from_jax(MODELS["equinox"](), in_jax, RATES, points=PLANE).weights
     parts = system.residual_jacobian(system.start, PLANE, **values)[0]
     np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-12)
+
+
+@pytest.mark.long
+def test_bad_refinements_of_jax_are_told():
+    frozen = ta.from_jax(
+        MODELS["equinox"](), in_jax, RATES, points=PLANE, observed=SITES,
+        field=lambda model, xt: jax.vmap(model)(xt), fields=("u", "v"),
+    )  # fmt: skip
+    data = frozen.fitted + 0.1 * np.random.default_rng(0).standard_normal(frozen.fitted.shape)
+    assert_bad_refinements_are_told(replace(frozen, data=data))

@@ -12,6 +12,7 @@ import warnings
 
 import numpy as np
 import pytest
+from bad_refinements import assert_bad_refinements_are_told
 from least_squares_systems import assert_is_least_squares_system
 from objectives import assert_is_training_loss
 
@@ -712,3 +713,8 @@ def test_about_says_what_the_model_is(solved):
     assert about["network"] == "FeedForward"
     assert about["solver"] == "PhysicsInformedSingleModelSolver"
     assert about["precision"] == "float32"
+
+
+@pytest.mark.long
+def test_bad_refinements_are_told(solved):
+    assert_bad_refinements_are_told(from_pina(solved["decay"]))

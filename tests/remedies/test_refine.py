@@ -1,7 +1,10 @@
 """Refinement: a damped oscillation in closed form, what is reported, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from bad_refinements import FEW, assert_bad_refinements_are_told
 from numpy.testing import assert_allclose
 
 import twoaxis as ta
@@ -36,7 +39,11 @@ def equation(model, t, rate):
     return slope + rate * u
 
 
-def frozen(delivered=1.4, *, observed=TIMES[:, None], **options):
+def initial(model):
+    return model(torch.zeros(1, 1, dtype=torch.float64)) - FIRST
+
+
+def frozen(delivered=1.4, *, observed=TIMES[:, None], conditions=initial, **options):
     """An untrained network, and a rate that is off by a factor of two."""
     return ta.from_torch(
         network(),
@@ -44,7 +51,7 @@ def frozen(delivered=1.4, *, observed=TIMES[:, None], **options):
         {"rate": ta.Parameter(delivered=delivered, bounds=(0.05, 10.0))},
         points=np.linspace(0, 4, 60)[:, None],
         observed=observed,
-        conditions=lambda model: model(torch.zeros(1, 1, dtype=torch.float64)) - FIRST,
+        conditions=conditions,
         **options,
     )
 
@@ -54,14 +61,15 @@ def refined():
     return ta.refine(frozen(), DATA, noise=NOISE, progress=False)
 
 
-def closed_form():
+def closed_form(*, known_start=True):
     """Return estimate and standard error of the log of the rate, by Gauss-Newton on decay."""
-    q = np.log(RATE)
+    q, first = np.log(RATE), FIRST
     for _ in range(30):
-        u = decay(np.exp(q))
-        slope = -np.exp(q) * TIMES * u
-        q += slope @ (DATA - u) / (slope @ slope)
-    return np.exp(q), NOISE / np.sqrt(slope @ slope)
+        u = first / FIRST * decay(np.exp(q))
+        slopes = np.stack([-np.exp(q) * TIMES * u, u / first], axis=1)[:, : 2 - known_start]
+        step = np.linalg.lstsq(slopes, DATA - u, rcond=None)[0]
+        q, first = q + step[0], first + step[1:].sum()
+    return np.exp(q), NOISE * np.sqrt(np.linalg.inv(slopes.T @ slopes)[0, 0])
 
 
 def test_the_refined_value_is_that_of_least_squares_with_the_exact_solution(refined):
@@ -72,6 +80,30 @@ def test_the_refined_value_is_that_of_least_squares_with_the_exact_solution(refi
     assert_allclose(refined.standard_error["rate"], value * error, rtol=0.05)
     low, high = refined.interval["rate"]
     assert low < value < high
+
+
+def test_without_conditions_the_start_of_the_field_is_fitted_too_and_told(refined):
+    assert "refine.free_field" not in [m.code for m in refined.messages]
+    found = ta.refine(frozen(conditions=None), DATA, noise=NOISE, progress=False)
+    value, error = closed_form(known_start=False)
+    assert error > 1.3 * closed_form()[1]
+    assert_allclose(found.values["rate"], value, rtol=0.1 * error)
+    assert_allclose(found.standard_error["rate"], value * error, rtol=0.02)
+    (told,) = (m for m in found.messages if m.code == "refine.free_field")
+    assert_allclose(told.numbers["directions"], 1.0, atol=0.02)
+    assert told.severity == "info"
+    assert found.trusted
+
+
+def test_observations_beyond_the_residual_points_are_told():
+    far = np.append(TIMES[:-2], [5.0, 6.0])[:, None]
+    data = np.append(DATA[:-2], FIRST * np.exp(-RATE * far[-2:, 0]))
+    found = ta.refine(frozen(observed=far), data, noise=NOISE, continuation=FEW, progress=False)
+    (told,) = (m for m in found.messages if m.code == "refine.outside")
+    assert told.numbers["count"] == 2
+    assert not found.trusted
+    with pytest.raises(InputError, match="within the range of the residual points"):
+        ta.refine(frozen(observed=TIMES[:, None] + 9), DATA, noise=NOISE, progress=False)
 
 
 def test_sensitivities_are_those_of_the_solution(refined):
@@ -228,3 +260,14 @@ def test_fewer_data_than_parameters_are_refused():
     with pytest.raises(InputError, match="as many observations"):
         ta.refine(two, DATA[:1], noise=NOISE, progress=False)
     assert ta.refine(one, DATA[:1], noise=NOISE, progress=False).data.sizes["observation"] == 1
+
+
+def test_bad_refinements_of_pytorch_are_told():
+    two = ta.from_torch(
+        network(),
+        lambda model, t, a, b: equation(model, t, a) + b,
+        {n: ta.Parameter(delivered=1.0, bounds=(0.1, 10)) for n in ("a", "b")},
+        points=np.linspace(0, 4, 60)[:, None],
+        observed=TIMES[:, None],
+    )
+    assert_bad_refinements_are_told(replace(two, data=DATA))

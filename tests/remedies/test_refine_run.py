@@ -13,6 +13,7 @@ import twoaxis as ta
 from twoaxis.gauss_newton import Continuation
 from twoaxis.observations import published_dataset
 from twoaxis.remedies.refine import of_run
+from twoaxis.remedies.refine.result import ON_BOUND
 from twoaxis.training.methods import GaussNewton
 
 SHORT = Continuation(steps=3, free_steps=5, more=2)
@@ -90,3 +91,41 @@ def test_the_command_adds_it_to_the_page(tmp_path, monkeypatch):
     done = CliRunner().invoke(app, ["remedy", where, "--refine", "--device", "cpu"])
     assert done.exit_code == 0, done.output
     assert "Refined: nu" in " ".join(done.output.split())
+
+
+VERY_SHORT = Continuation(steps=1, free_steps=1, more=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"coordinates": lambda c: 5.0 + c}, "inside the domain"),
+        ({"values": lambda v: v * np.nan}, "finite observations"),
+        ({"values": lambda v: v * 1e200}, "stays finite"),
+        ({"values": lambda v: v[:0], "coordinates": lambda c: c[:0]}, "as many observations"),
+        ({"noise_scale": lambda _: -1.0}, "noise_scale"),
+        ({"noise_scale": lambda _: 0.0, "values": np.zeros_like}, "data that vary"),
+    ],
+)
+def test_bad_data_are_refused(changes, match):
+    data = published_dataset("burgers", 8)
+    data = replace(data, **{name: change(getattr(data, name)) for name, change in changes.items()})
+    with pytest.raises(ta.InputError, match=match):
+        ta.refine("burgers", data, continuation=VERY_SHORT, **SMALL)
+
+
+def test_options_of_a_refinement_are_checked(run):
+    with pytest.raises(ta.InputError, match="residual_points"):
+        ta.refine(run, residual_point=3)
+
+
+def test_unknown_noise_where_the_first_pass_ends_on_a_bound():
+    """The second pass starts inside the bounds."""
+    data = replace(published_dataset("burgers", 8), noise_scale=0.0)
+    options = {**SMALL, "network": ta.Network(6, 2), "residual_points": 60}
+    first = replace(data, noise_scale=0.1 * float(np.std(data.values)))
+    found = ta.refine("burgers", first, continuation=VERY_SHORT, **options)
+    assert found.status == ON_BOUND
+    found = ta.refine("burgers", data, continuation=VERY_SHORT, **options)
+    assert "noise.estimated" in [m.code for m in found.messages]
+    assert np.isfinite(found.standard_error["nu"])

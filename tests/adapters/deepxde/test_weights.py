@@ -6,6 +6,7 @@ import deepxde as dde
 import numpy as np
 import pytest
 import torch
+from bad_refinements import assert_bad_refinements_are_told
 from least_squares_systems import assert_is_least_squares_system
 
 import twoaxis as ta
@@ -87,3 +88,9 @@ def test_observed_fields_that_differ_from_point_to_point(problems):
     assert (system.conditions(system.start) ** 2).sum() == pytest.approx(square)
     with pytest.raises(ta.InputError, match="observations"):
         system.field(system.start, first)
+
+
+@pytest.mark.long
+def test_bad_refinements_are_told(lorenz_model):
+    case = lorenz_model
+    assert_bad_refinements_are_told(from_deepxde(case.model, LORENZ, unknowns=case.variables))

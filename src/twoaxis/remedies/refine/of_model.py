@@ -57,6 +57,10 @@ MISSES, FITTING_STEPS = 4.0, 30
 # which on the field follows these rather than its equation.
 FREE, MOSTLY_FREE = 0.5, 0.5
 
+# Share of the range of the residual points by which observations may lie outside it: random points
+# do not reach the boundary.
+BEYOND = 0.05
+
 
 class _Model:
     """A model with weights, its observations and its residual in comparable units."""
@@ -78,6 +82,7 @@ class _Model:
                 "pass observed=... to the adapter",
             )
         self.sites = np.asarray(frozen.observed, dtype=float)
+        self.outside = _outside(frozen.points, self.sites)
         self.points = _dense(frozen.points, self.weights.start.size)
         self.data = _observations(frozen, data)
         self.known.require("delivered")
@@ -168,6 +173,34 @@ def _dense(points: Any, weights: int) -> Any:
         return points
     count = min(DENSE * weights, MOST_POINTS)
     return np.linspace(points.min(), points.max(), max(count, len(points)))[:, None]
+
+
+def _outside(points: Any, sites: FloatArray) -> int:
+    """Count observed points beyond the range of the residual points; refuse it if all are."""
+    every = points if isinstance(points, tuple) else (points,)
+    if any(part.shape[1] != sites.shape[1] for part in every):
+        return 0
+    low = np.min([part.min(axis=0) for part in every], axis=0)
+    high = np.max([part.max(axis=0) for part in every], axis=0)
+    slack = BEYOND * (high - low)
+    beyond = ((sites < low - slack) | (sites > high + slack)).any(axis=1)
+    if beyond.all():
+        raise InputError(
+            f"observations within the range of the residual points, {low} to {high}",
+            f"{len(sites)} outside it, the first at {sites[0]}",
+            "check the order and the units of their coordinates, or pass residual points there",
+        )
+    return int(beyond.sum())
+
+
+def _beyond(count: int) -> list[Message]:
+    if not count:
+        return []
+    text = (
+        f"{count} observations lie outside the range of the residual points, where the equation "
+        "does not hold the field. Pass residual points there, or leave them out"
+    )
+    return [Message("refine.outside", text, "warning", {"count": count})]
 
 
 def _count(points: Any) -> int:
@@ -274,7 +307,11 @@ def refine_model(
         end,
         model.weights.how,
         time.perf_counter() - began,
-        [*_few_points(rows, weights.size), *_free_field(model.free, model.data.size)],
+        [
+            *_few_points(rows, weights.size),
+            *_free_field(model.free, model.data.size),
+            *_beyond(model.outside),
+        ],
     )
     found.frozen = model.weights.frozen(weights, found.values)
     found.before_frozen = frozen
@@ -310,14 +347,16 @@ def _fitted_first(model: _Model, weights: FloatArray, q: FloatArray) -> FloatArr
     """Fit the data alone for a few steps where the field misses them: a unit needs a field."""
     damping, momentum = FIRST_DAMPING, np.zeros_like(weights)
     for _ in range(FITTING_STEPS):
-        before = model.values(weights, q, model.points, 0.0)
-        if not np.isfinite(before).all():
+        with np.errstate(over="ignore", invalid="ignore"):
+            before = model.values(weights, q, model.points, 0.0)
+            size = before @ before
+        if not np.isfinite(size):
             raise InputError(
-                "a residual and a field that are finite at the start",
+                "a residual and a field that are finite at the start, and so are their squares",
                 f"{int((~np.isfinite(before)).sum())} of {before.size} values not finite",
                 "train the model first, or check its residual",
             )
-        if before @ before <= MISSES * model.data.size:
+        if size <= MISSES * model.data.size:
             break
         jacobian, _ = model.jacobian(weights, q, model.points, 0.0)
         weights, damping, momentum = _step(

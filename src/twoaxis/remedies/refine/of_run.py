@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,8 +25,9 @@ from twoaxis.training.settings import RunSpec, Settings, settings_for, starting_
 FloatArray = NDArray[np.float64]
 
 HOW = "per-point Jacobians by automatic differentiation in JAX"
-# Options of a refinement that are settings of its training; the others say where it runs.
+# Options of a refinement that are settings of its training, and those that say where it runs.
 SETTINGS = ("network", "conditions", "residual_points", "boundary_points", "boundary_weight")
+PLACES = ("store", "overwrite", "engine", "device", "workers", "scheduler")
 
 
 def refine_run(
@@ -40,9 +42,16 @@ def refine_run(
     """Refine a run, or a built-in problem with a dataset; see `twoaxis.refine`."""
     before = subject if isinstance(subject, Run) else None
     problem, dataset = _asked(subject, data)
-    estimated = noise is None and not dataset.noise_scale > 0
+    _check_options(training)
+    if noise is None and not 0 <= dataset.noise_scale < np.inf:
+        raise InputError(
+            "a dataset with its noise, or with noise_scale=0 where it is not known",
+            f"noise_scale={dataset.noise_scale!r}",
+            "correct it, or pass noise=...",
+        )
+    estimated = noise is None and dataset.noise_scale == 0
     if estimated:  # a first guess, which decides little: the plateau does not depend on it
-        noise = 0.1 * float(np.std(dataset.values))
+        noise = _guessed(dataset)
     if noise is not None:
         dataset = replace(dataset, noise_scale=float(noise))
     method = GaussNewton() if continuation is None else GaussNewton(continuation)
@@ -54,7 +63,8 @@ def refine_run(
     if estimated:
         spread = float(np.sqrt(((run.field(dataset.coordinates) - dataset.values) ** 2).mean()))
         dataset = replace(dataset, noise_scale=spread)
-        run = _trained(settings, dataset, run.delivered, seed, progress, training)
+        start_again = _inside(problem, run.delivered)
+        run = _trained(settings, dataset, start_again, seed, progress, training)
     return _result(run, before, start, estimated, time.perf_counter() - began)
 
 
@@ -75,14 +85,41 @@ def _asked(subject: Any, data: Any) -> tuple[Problem, Dataset]:
     return problem, dataset
 
 
+def _check_options(training: Mapping[str, Any]) -> None:
+    unknown = [name for name in training if name not in (*SETTINGS, *PLACES)]
+    if unknown:
+        raise InputError(
+            f"options among {', '.join((*SETTINGS, *PLACES))}",
+            ", ".join(unknown),
+            "check the spelling, or leave them out",
+        )
+
+
+def _guessed(dataset: Dataset) -> float:
+    """Return a tenth of the spread of the data."""
+    spread = float(np.std(dataset.values))
+    if not spread > 0:
+        raise InputError(
+            "data that vary, from which the noise can be estimated",
+            f"{len(dataset.values)} equal values",
+            "pass noise=..., or a dataset with its noise_scale",
+        )
+    return 0.1 * spread
+
+
 def _start(problem: Problem, before: Run | None) -> dict[str, float]:
     """Return where the parameters start: what the run delivered, inside the bounds."""
     if before is None:
         return starting_values(problem, None, None)
+    return _inside(problem, before.delivered)
+
+
+def _inside(problem: Problem, values: Mapping[str, float]) -> dict[str, float]:
+    """Return values a little inside the bounds, from which a training can start."""
     known = Parameters(problem.parameters)
     low, high = known.coordinate_bounds
     inner = 0.02 * (high - low)
-    q = np.clip(known.coordinates(before.delivered), low + inner, high - inner)
+    q = np.clip(known.coordinates(values), low + inner, high - inner)
     return known.named(known.physical(q))
 
 
