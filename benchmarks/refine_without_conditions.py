@@ -4,6 +4,9 @@ An SIR epidemic, observed on forty days. A network is refined to several draws o
 the initial shares of susceptible and infected people. Beside it are least-squares fits with a
 solver: with the initial shares as further unknowns, and with the initial shares known. The first of
 them is what the refinement must find.
+
+    python benchmarks/refine_without_conditions.py --out results/refine/without-conditions.txt
+    python benchmarks/refine_without_conditions.py --quick      # one draw, few steps
 """
 
 import argparse
@@ -15,6 +18,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import least_squares
 
 import twoaxis as ta
+from twoaxis.files import write_whole
 from twoaxis.gauss_newton import Continuation
 
 options = argparse.ArgumentParser(description=__doc__)
@@ -47,7 +51,10 @@ def by_the_solver(data, known_start):
 
 
 class Epidemic(torch.nn.Sequential):
+    """A network of the scaled time."""
+
     def forward(self, t):
+        """Return the shares, (n, 2), at times (n, 1)."""
         return super().forward(t / 30 - 1)
 
 
@@ -96,7 +103,7 @@ def main():
     text = "\n".join(lines)
     print(text)
     if chosen.out:
-        chosen.out.write_text(text + "\n")
+        write_whole(chosen.out, lambda path: path.write_text(text + "\n", "utf-8"))
 
 
 if __name__ == "__main__":
