@@ -32,7 +32,7 @@ from twoaxis.remedies.refine.result import (
     per_coordinate,
     refinement,
 )
-from twoaxis.result import Message
+from twoaxis.result import Message, Severity
 from twoaxis.weighted_model import WeightedModel
 
 FloatArray = NDArray[np.float64]
@@ -339,7 +339,7 @@ def _free_field(free: float, count: int) -> list[Message]:
         f"initial or boundary values, which were fitted to the {count} observations as well; "
         "standard errors allow for that. If the values are known, pass conditions=..."
     )
-    severity = "warning" if free > MOSTLY_FREE * count else "info"
+    severity: Severity = "warning" if free > MOSTLY_FREE * count else "info"
     return [Message("refine.free_field", text, severity, {"directions": free})]
 
 
