@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter, Parameters
+from twoaxis.progress import progress_bar
 
 if TYPE_CHECKING:
     from twoaxis.frozen import FrozenResidual
@@ -343,7 +344,11 @@ class Probe:
 
 
 def probe(
-    objective: Objective, frozen: FrozenResidual | None = None, *, iterations: int = 50
+    objective: Objective,
+    frozen: FrozenResidual | None = None,
+    *,
+    iterations: int = 50,
+    progress: bool = False,
 ) -> Probe:
     """Continue a training for a few iterations of L-BFGS, to see whether it had finished.
 
@@ -359,6 +364,8 @@ def probe(
     iterations : int
         Maximum number of iterations; no iteration begins after three times as many evaluations
         of the loss.
+    progress : bool
+        Whether to show progress.
 
     Returns
     -------
@@ -373,21 +380,24 @@ def probe(
     places, names = places_of(objective), known.names
     losses, path = [value], [np.zeros(len(names))]
 
-    def record(vector: FloatArray, loss: float) -> None:
-        losses.append(loss)
-        if places:
-            moved = {name: vector[at] - start[at] for name, at in places.items()}
-            path.append(np.array([moved.get(name, 0.0) for name in names]))
+    with progress_bar("probing the training loss", int(iterations), progress) as advance:
 
-    found = minimize_loss(
-        objective,
-        known,
-        start,
-        value,
-        iterations=int(iterations),
-        evaluations=EVALUATIONS_EACH * int(iterations),
-        callback=record,
-    )
+        def record(vector: FloatArray, loss: float) -> None:
+            advance(1)
+            losses.append(loss)
+            if places:
+                moved = {name: vector[at] - start[at] for name, at in places.items()}
+                path.append(np.array([moved.get(name, 0.0) for name in names]))
+
+        found = minimize_loss(
+            objective,
+            known,
+            start,
+            value,
+            iterations=int(iterations),
+            evaluations=EVALUATIONS_EACH * int(iterations),
+            callback=record,
+        )
     if not places:
         ends = [known.parameters, objective.frozen(found.vector).parameters]
         first, last = (known.coordinates(Parameters(each).require("delivered")) for each in ends)

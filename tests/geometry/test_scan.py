@@ -357,3 +357,28 @@ def test_many_parameters_stay_affordable(d):
     np.testing.assert_allclose(list(scan.minimum.values()), goal, rtol=1e-7)
     assert set(scan.slices) == set(names)
     assert len(calls) < 20_000
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 9])
+def test_an_audit_spends_fewer_evaluations_than_a_grid(dimension):
+    calls = []
+    goal = np.linspace(-0.5, 0.5, dimension)
+    directions = np.random.default_rng(0).standard_normal((dimension, 60))
+
+    def residual(**values):
+        calls.append(1)
+        step = np.array(list(values.values())) - goal
+        return (step + 0.2 * step**3) @ directions
+
+    known = {
+        f"p{k}": ta.Parameter(delivered=0.3, bounds=(-2, 2), coordinate="linear")
+        for k in range(dimension)
+    }
+    points = np.linspace(0, 1, 60)
+    audit = ta.audit(residual, known, POINTWISE, points=points, candidates=21, spectrum=False)
+    spent = len(calls)
+    assert list(audit.scan.minimum.values()) == pytest.approx(goal, abs=1e-7)
+    calls.clear()
+    scan = ta.frozen_scan(residual, known, POINTWISE, points=points, candidates=21)
+    assert scan.minimum == pytest.approx(audit.scan.minimum, abs=1e-7)
+    assert spent < len(calls)

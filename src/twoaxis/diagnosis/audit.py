@@ -50,6 +50,9 @@ SAME_VIEW_RTOL = 1e-9
 CHEAP_POINTS = 2500
 CHEAP_RANK = 256
 MODES = 128
+# Starts of the scan of several parameters come from so many places over their bounds, where each
+# costs an evaluation of the residual; `twoaxis.frozen_scan` takes a grid.
+PLACES_PER_CANDIDATE = 12
 
 
 class Auditable(Protocol):
@@ -203,7 +206,14 @@ def audit(
     def read(metric: Any) -> Reading:
         return Reading(
             score_from(local, metric, known, center),
-            scan_from(frozen, metric, center, candidates, local=local),
+            scan_from(
+                frozen,
+                metric,
+                center,
+                candidates,
+                local=local,
+                places=PLACES_PER_CANDIDATE * candidates,
+            ),
         )
 
     audited = training = read(metric)
@@ -301,9 +311,9 @@ def _probed(
             f"probe={probe!r} and no objective",
             "pass FrozenResidual(..., objective=twoaxis.objective(...)), or leave probe out",
         )
-    iterations = {} if probe is None or probe is True else {"iterations": probe}
+    iterations: Any = {} if probe is None or probe is True else {"iterations": probe}
     try:
-        return probe_loss(frozen.objective, frozen, **iterations), []
+        return probe_loss(frozen.objective, frozen, progress=True, **iterations), []
     except InputError as error:
         if probe is not None:
             raise

@@ -57,6 +57,18 @@ class AffineProfile:
         # Cancellation near a perfect fit may leave a small negative number.
         return np.asarray(np.maximum(self.constant + 2 * scaled @ self.linear + curved, 0.0))
 
+    def factor(self) -> tuple[FloatArray, FloatArray]:
+        """Return slopes (d + 1, d) and a constant (d + 1,) with ``|slopes p + constant|^2`` equal.
+
+        They stand for the residual wherever only its size counts, at no cost.
+        """
+        gram = np.block(
+            [[self.quadratic, self.linear[:, None]], [self.linear[None], np.array(self.constant)]]
+        )
+        values, vectors = np.linalg.eigh(gram)
+        root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+        return root[:, :-1] * self.scale, root[:, -1]
+
     def minimizer(self) -> FloatArray | None:
         """Physical minimum, shape (d,), or None where the profile is flat along a direction."""
         values, vectors = np.linalg.eigh(self.quadratic)

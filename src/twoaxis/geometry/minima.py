@@ -8,6 +8,7 @@ nonlinear least squares.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -182,13 +183,7 @@ class Profile:
         low, high = self.frozen.coordinate_bounds
         # The objective is scaled so that the stopping rule does not depend on the view's scale.
         size = float(self(begin).max()) or 1.0
-
-        def misfit(q: FloatArray, _: Any) -> FloatArray:
-            return np.stack([-self.residual(row) for row in q])
-
-        def sensitivity(q: FloatArray, _: FloatArray, __: Any) -> FloatArray:
-            return np.stack([self.linearized(row).jacobian for row in q])
-
+        misfit, sensitivity, metric = self._numbers() if self.exact is None else self._few_numbers()
         found = minimize(
             misfit,
             sensitivity,
@@ -198,9 +193,34 @@ class Profile:
             free,
             gain_atol=1e-20,
             max_iterations=200,
-            metric=lambda v: self.metric.apply(v.T).T / size,
+            metric=lambda v: metric(v) / size,
         )
         return found._replace(chi2=found.chi2 * size)
+
+    def _numbers(self) -> tuple[Callable[..., Any], ...]:
+        """Return misfit, sensitivity and metric of the residual itself, for `minimize`."""
+        return (
+            lambda q, _: np.stack([-self.residual(row) for row in q]),
+            lambda q, _, __: np.stack([self.linearized(row).jacobian for row in q]),
+            lambda v: self.metric.apply(v.T).T,
+        )
+
+    def _few_numbers(self) -> tuple[Callable[..., Any], ...]:
+        """Return the same of a few numbers with the size of an affine residual."""
+        assert self.exact is not None
+        slopes, constant = self.exact.factor()
+        known = self.frozen.known
+        logarithmic = np.array([p.coordinate == "log" for p in known.values()])
+
+        def sensitivity(q: FloatArray, _: FloatArray, __: Any) -> FloatArray:
+            unit = np.where(logarithmic, known.physical(q), 1.0)  # dp/dq
+            return np.asarray(slopes * unit[:, None, :])
+
+        return (
+            lambda q, _: -(known.physical(q) @ slopes.T + constant),
+            sensitivity,
+            lambda v: v,
+        )
 
     def interior(self, q: FloatArray) -> bool:
         """Whether coordinates (d,) lie inside the bounds, and not on one of them."""
@@ -323,17 +343,23 @@ class SeveralParameterScan:
 
     profile: Profile
 
-    def run(self, candidates: int, starts: int) -> Found:
-        """Scan several parameters: a grid over the box, then bounded least squares."""
+    def run(self, candidates: int, starts: int, places: int | None = None) -> Found:
+        """Scan several parameters: a grid over the box, then bounded least squares.
+
+        The grid has at most so many `places` where each costs a residual.
+        """
         low, high = self.profile.frozen.coordinate_bounds
         dimension = len(self.profile.q)
-        each = max(3, min(candidates, int(max(candidates**2, 9) ** (1 / dimension) + 1e-9)))
+        most, filling = max(candidates**2, 9), max(candidates**2, MOST_GRID)
+        if places is not None and self.profile.exact is None:
+            most, filling = min(most, places), min(filling, places)
+        each = max(3, min(candidates, int(most ** (1 / dimension) + 1e-9)))
         shape: tuple[int, ...] = (each,) * dimension
-        if float(each) ** dimension <= max(candidates**2, MOST_GRID):
+        if float(each) ** dimension <= filling:
             axes = [np.linspace(low[j], high[j], each) for j in range(dimension)]
             grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, dimension)
         else:  # so many parameters that even three values of each are too many
-            grid, shape = _filling(low, high, MOST_GRID), ()
+            grid, shape = _filling(low, high, min(filling, MOST_GRID)), ()
         profile = self.profile(grid)
         slices = self.profile.slices(candidates)
         if np.ptp(profile) <= FLAT * np.abs(profile).max():
@@ -478,8 +504,8 @@ def _grid_minima(profile: FloatArray, grid: FloatArray, count: int) -> FloatArra
     return np.asarray(grid[np.unique(np.concatenate([best, others]))])
 
 
-def find_minima(profile: Profile, candidates: int, starts: int) -> Found:
+def find_minima(profile: Profile, candidates: int, starts: int, places: int | None = None) -> Found:
     """Scan a profile: slices along each parameter, and all minima inside the bounds."""
     if len(profile.q) == 1:
         return OneParameterScan(profile).run(candidates)
-    return SeveralParameterScan(profile).run(candidates, starts)
+    return SeveralParameterScan(profile).run(candidates, starts, places)

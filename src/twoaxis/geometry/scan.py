@@ -379,6 +379,7 @@ def scan_from(
     candidates: int = 81,
     starts: int = 5,
     local: Linearization | None = None,
+    places: int | None = None,
 ) -> FrozenScan:
     """Scan the profile of a frozen residual under a bound view.
 
@@ -392,6 +393,8 @@ def scan_from(
     local : Linearization, optional
         Of the residual at the center, where it is known already. The scan then holds the
         quadratic model of the profile, too.
+    places : int, optional
+        The most places of the grid over several parameters, where each costs a residual.
     """
     if not is_integer(candidates) or candidates < 3:
         raise InputError("at least 3 candidates", f"candidates={candidates!r}", "pass 81")
@@ -413,14 +416,14 @@ def scan_from(
     check_magnitude(test.largest, "residual")
     exact = None if test.form is None else affine_profile(test.form, metric)
     profile = Profile(frozen, metric, q, exact, local)
-    found = find_minima(profile, candidates, starts)
+    found = find_minima(profile, candidates, starts, places)
     checked, deviation = test.checked, test.deviation
     if exact is not None:
         count, off = profile.checked_directly(found)
         checked, deviation = checked + count, max(deviation, off)
         if off > PROFILE_TOLERANCE:  # another regime, which the test did not meet
             profile = replace(profile, exact=None)
-            found = find_minima(profile, candidates, starts)
+            found = find_minima(profile, candidates, starts, places)
     return _labelled(
         profile, found, center, float(metric.quadratic(at_center, at_center)), checked, deviation
     )
