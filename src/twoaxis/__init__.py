@@ -10,14 +10,18 @@ from twoaxis.version import __version__
 if TYPE_CHECKING:
     from twoaxis import plots as plots
     from twoaxis import views as views
+    from twoaxis.adapters import deepxde_callback as deepxde_callback
     from twoaxis.adapters import from_deepxde as from_deepxde
     from twoaxis.adapters import from_jax as from_jax
     from twoaxis.adapters import from_jinns as from_jinns
     from twoaxis.adapters import from_pina as from_pina
     from twoaxis.adapters import from_torch as from_torch
+    from twoaxis.adapters import jinns_solve as jinns_solve
+    from twoaxis.adapters import lightning_callback as lightning_callback
     from twoaxis.adapters import objective as objective
     from twoaxis.diagnosis import Audit as Audit
     from twoaxis.diagnosis import Comparison as Comparison
+    from twoaxis.diagnosis import Follower as Follower
     from twoaxis.diagnosis import Route as Route
     from twoaxis.diagnosis import Tolerance as Tolerance
     from twoaxis.diagnosis import audit as audit
@@ -80,16 +84,20 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "twoaxis": ("plots", "views"),
     "twoaxis.adapters": (
+        "deepxde_callback",
         "from_deepxde",
         "from_jax",
         "from_jinns",
         "from_pina",
         "from_torch",
+        "jinns_solve",
+        "lightning_callback",
         "objective",
     ),
     "twoaxis.diagnosis": (
         "Audit",
         "Comparison",
+        "Follower",
         "Route",
         "Tolerance",
         "audit",

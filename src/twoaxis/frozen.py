@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -594,6 +596,26 @@ def bound_view(frozen: FrozenResidual, view: View | BoundView | None) -> Any:
             f"pass twoaxis.views.Blocks([...], weights=[...]) with {count} of each",
         )
     return chosen.bind(frozen.points)
+
+
+# Whether models are frozen again and again while they train. Adapters then take a model that has
+# not been trained yet, and leave out what only a finished one needs: its loss and its Jacobians.
+_TRAINING: ContextVar[bool] = ContextVar("training", default=False)
+
+
+@contextmanager
+def while_training() -> Iterator[None]:
+    """Let adapters freeze a model quickly, in the middle of its training."""
+    token = _TRAINING.set(True)
+    try:
+        yield
+    finally:
+        _TRAINING.reset(token)
+
+
+def in_training() -> bool:
+    """Whether a model is frozen in the middle of its training."""
+    return _TRAINING.get()
 
 
 Residual = Callable[..., Any] | FrozenResidual

@@ -9,11 +9,22 @@ imported before its adapter is called.
 
 from __future__ import annotations
 
-from twoaxis.adapters.deepxde import from_deepxde
+from twoaxis.adapters.deepxde import deepxde_callback, from_deepxde
 from twoaxis.adapters.jax import from_jax
 from twoaxis.adapters.jinns import from_jinns
+from twoaxis.adapters.jinns_solve import jinns_solve
 from twoaxis.adapters.objective import objective
-from twoaxis.adapters.pina import from_pina
+from twoaxis.adapters.pina import from_pina, lightning_callback
 from twoaxis.adapters.pytorch import from_torch
 
-__all__ = ["from_deepxde", "from_jax", "from_jinns", "from_pina", "from_torch", "objective"]
+__all__ = [
+    "deepxde_callback",
+    "from_deepxde",
+    "from_jax",
+    "from_jinns",
+    "from_pina",
+    "from_torch",
+    "jinns_solve",
+    "lightning_callback",
+    "objective",
+]

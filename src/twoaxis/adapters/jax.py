@@ -33,7 +33,7 @@ from twoaxis.adapters.training_view import training_view
 from twoaxis.adapters.unknowns import jax_jacobian
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError, check_callable
-from twoaxis.frozen import FrozenResidual
+from twoaxis.frozen import FrozenResidual, in_training
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.views import View
 
@@ -146,7 +146,7 @@ def from_jax(
 
     moving = _Weights(jax, frozen_model())
     trainable = None
-    if loss is not None:
+    if loss is not None and not in_training():
         options = {"view": view, "points": where, "loss_weights": loss_weights, "field": field}
         trainable = _objective(jax, moving, loss, residual, known, options)
     whole = {
@@ -181,7 +181,7 @@ def from_jax(
         fitted=_fitted(jax, frozen_model(), observed, used, field),
         observed=None if observed is None else as_points(observed),
         objective=trainable,
-        weights=_weights(jax, moving, residual, known, whole),
+        weights=None if in_training() else _weights(jax, moving, residual, known, whole),
         axes=tuple(axes),
         fields=tuple(fields),
         equations=tuple(equations),

@@ -16,7 +16,7 @@ from twoaxis.adapters.observed import alone_or_columns
 from twoaxis.adapters.unknowns import Model, Unknown
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
-from twoaxis.frozen import FrozenResidual
+from twoaxis.frozen import FrozenResidual, in_training
 from twoaxis.parameters import Parameters
 
 State = TypeVar("State", bound=Model)
@@ -274,14 +274,11 @@ class Trained(Generic[State]):
     def _frozen(
         self, model: State, state: State, parameters: Mapping[str, Any], seen: Mapping[str, Any]
     ) -> FrozenResidual:
-        return self.freeze(
-            model,
-            parameters,
-            **self.more,
-            **seen,
-            objective=self._objective(state, parameters),
-            weights=self._weights(state, parameters),
-        )
+        whole: dict[str, Any] = {}
+        if not in_training():
+            whole["objective"] = self._objective(state, parameters)
+            whole["weights"] = self._weights(state, parameters)
+        return self.freeze(model, parameters, **self.more, **seen, **whole)
 
     def _network(self, weights: FloatArray) -> Any:
         return self.exact.moved(weights).network()

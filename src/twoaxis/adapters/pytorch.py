@@ -38,7 +38,7 @@ from twoaxis.adapters.observed import alone_or_columns
 from twoaxis.adapters.training_view import training_view
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError, check_callable
-from twoaxis.frozen import FrozenResidual
+from twoaxis.frozen import FrozenResidual, in_training
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.result import Message
 from twoaxis.views import View
@@ -150,7 +150,7 @@ def from_torch(
             return alone(equations_of(residual(frozen_model, inputs, **known.arguments(numbers))))
 
     trainable = None
-    if loss is not None:
+    if loss is not None and not in_training():
         trainable = torch_objective(
             torch,
             model,
@@ -194,7 +194,7 @@ def from_torch(
         fitted=_fitted(torch, frozen_model, tensors, observed, used, field),
         observed=None if observed is None else as_points(observed),
         objective=trainable,
-        weights=_weights(torch, model, residual, known, options),
+        weights=None if in_training() else _weights(torch, model, residual, known, options),
         axes=tuple(axes),
         fields=tuple(fields),
         equations=tuple(equations),

@@ -6,11 +6,13 @@ from twoaxis.diagnosis.audit import audit
 from twoaxis.diagnosis.compare import Comparison, compare
 from twoaxis.diagnosis.decision_map import Route, Tolerance
 from twoaxis.diagnosis.follow import Snapshots, follow
+from twoaxis.diagnosis.follower import Follower
 from twoaxis.diagnosis.result import Audit
 
 __all__ = [
     "Audit",
     "Comparison",
+    "Follower",
     "Route",
     "Snapshots",
     "Tolerance",

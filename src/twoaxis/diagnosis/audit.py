@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike
 from twoaxis.arrays import is_integer, is_real
 from twoaxis.diagnosis.data_check import Subject, match, resolution_for
 from twoaxis.diagnosis.decision_map import Tolerance
-from twoaxis.diagnosis.follow import Snapshots, history_group
+from twoaxis.diagnosis.follow import Snapshots
+from twoaxis.diagnosis.follower import Follower
+from twoaxis.diagnosis.history import history_group
 from twoaxis.diagnosis.messages import collect_messages
 from twoaxis.diagnosis.questions import LEVEL
 from twoaxis.diagnosis.result import ASSUMED_VIEW, FIELD_LAYOUT, OTHER_VIEW, SAME_VIEW, Audit
@@ -129,8 +131,10 @@ def audit(
     spectrum : bool or int, optional
         Whether to resolve strength and score in residual modes, or how many; by default where
         it is cheap.
-    history : mapping, pandas.DataFrame, xarray.Dataset or deepxde LossHistory, optional
-        Recorded along training: ``step``, losses by name, parameters by their names.
+    history : mapping, pandas.DataFrame, xarray.Dataset or Follower, optional
+        Recorded along training: ``step``, losses by name, parameters by their names. A
+        `twoaxis.Follower` is its own `snapshots`, too. Also DeepXDE's ``LossHistory``, the path
+        of Lightning's ``metrics.csv``, or all outputs of ``jinns.solve``.
     snapshots : Snapshots, optional
         What `twoaxis.follow` returned.
     probe : bool or int, optional
@@ -195,6 +199,10 @@ def audit(
         known = known.replace(truth=None)
         frozen = replace(frozen, parameters=dict(known))
     found, chosen = resolution_for(resolution, known, layout)
+    if isinstance(history, Follower):
+        history = history.result
+    if snapshots is None and isinstance(history, Snapshots):
+        snapshots = history
     recorded = None if history is None else history_group(history, known)
     followed = None if snapshots is None else _checked_snapshots(snapshots, known.names)
     metric = bound_view(frozen, view)

@@ -64,8 +64,9 @@ from twoaxis.diagnosis.data_check import (
 from twoaxis.diagnosis.decision_map import Route, Statistic, Tolerance, Verdict, join
 from twoaxis.diagnosis.field_check import FIELD_LAYOUT as FIELD_FIT_LAYOUT
 from twoaxis.diagnosis.field_check import OBSERVATION_LAYOUT
-from twoaxis.diagnosis.follow import HISTORY_LAYOUT, Snapshots
+from twoaxis.diagnosis.follow import Snapshots
 from twoaxis.diagnosis.functions import functions_of_interest, verdicts_by_subject
+from twoaxis.diagnosis.history import HISTORY_LAYOUT
 from twoaxis.diagnosis.overview import as_text
 from twoaxis.diagnosis.questions import (
     LEVEL,

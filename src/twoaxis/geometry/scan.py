@@ -122,7 +122,9 @@ class FrozenScan(CenteredResult):
         return {
             "minimum": lowest,
             "displacement": self._displaced(lowest),
-            "local_status": np.array([_status(parameters, row) for row in minima], dtype=object),
+            "local_status": np.array(
+                [bound_status(parameters, row) for row in minima], dtype=object
+            ),
         }
 
     def check(self) -> None:
@@ -150,7 +152,7 @@ class FrozenScan(CenteredResult):
             if flat
             else ((grid >= low - room) & (grid <= high + room)).all(),
             "the status of the lowest minimum": data.attrs["status"]
-            == (FLAT_STATUS if flat else _status(parameters, minima[0])),
+            == (FLAT_STATUS if flat else bound_status(parameters, minima[0])),
             "affine as 0 or 1, and numbers that are not negative": data.attrs["affine"] in (0, 1)
             and data.attrs["affine_checked"] >= 0
             and data.attrs["affine_deviation"] >= 0
@@ -317,7 +319,7 @@ class FrozenScan(CenteredResult):
         return "\n".join(lines)
 
 
-def _status(parameters: Parameters, values: FloatArray) -> str:
+def bound_status(parameters: Parameters, values: FloatArray) -> str:
     """Say whether physical values lie inside the bounds, or on which of them."""
     for (name, parameter), value in zip(parameters.items(), values, strict=True):
         low, high = parameter.coordinate_bounds
@@ -470,7 +472,7 @@ def _labelled(
     about = {
         "view": profile.metric.describe(),
         "centered_on": center.kind,
-        "status": FLAT_STATUS if not len(minima) else _status(known, minima[0]),
+        "status": FLAT_STATUS if not len(minima) else bound_status(known, minima[0]),
         "affine": int(profile.exact is not None),
         "affine_checked": checked,
         "affine_deviation": deviation,

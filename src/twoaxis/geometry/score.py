@@ -67,7 +67,7 @@ from twoaxis.result import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from twoaxis.geometry.function import FunctionPreference
     from twoaxis.views import BoundView, View
@@ -258,6 +258,12 @@ def least_step(S: FloatArray, b: FloatArray, strength: FloatArray) -> tuple[Floa
         blind, _ = np.linalg.qr(vectors[:, null] / scale[:, None])
         step = step - blind @ (blind.T @ step)
     return step, int(null.sum())
+
+
+def unseen_parameters(names: Sequence[str], eigenvectors: FloatArray, null: BoolArray) -> set[str]:
+    """Return parameters that take part in a direction, a row, which the residual does not see."""
+    shares = np.abs(eigenvectors[null]).max(axis=0, initial=0.0)
+    return {name for name, share in zip(names, shares, strict=True) if share > UNSEEN_SHARE}
 
 
 def direction_status(eigenvalues: FloatArray, null: BoolArray) -> list[str]:
@@ -577,9 +583,9 @@ class Score(CenteredResult):
     @property
     def unseen(self) -> set[str]:
         """Parameters that take part in a direction which the residual does not see."""
-        data = self.data
-        shares = np.abs(data["eigenvector"].values[data["null"].values]).max(axis=0, initial=0.0)
-        return {n for n, share in zip(self.names, shares, strict=True) if share > UNSEEN_SHARE}
+        return unseen_parameters(
+            self.names, self.data["eigenvector"].values, self.data["null"].values
+        )
 
     @property
     def trusted(self) -> bool:

@@ -46,7 +46,7 @@ from twoaxis.adapters.training_view import check_view, training_view
 from twoaxis.adapters.unknowns import FrozenEquations, Unknown
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
-from twoaxis.frozen import FrozenResidual
+from twoaxis.frozen import FrozenResidual, in_training
 from twoaxis.result import Message
 from twoaxis.views import View
 
@@ -148,7 +148,7 @@ def from_deepxde(
     backend = open_backend(dde, model, double=precision == "float64")
     external = list(model.external_trainable_variables)
     named = named_unknowns(backend, external, parameters, unknowns, transform, held)
-    trained = model.train_state.step > 0
+    trained = in_training() or model.train_state.step > 0
     known = {name: delivered(unknown, about, trained) for name, (unknown, about) in named.items()}
     checked = {name: parameter for name, (parameter, _) in known.items()}
     data = copy.copy(model.data)  # the points of the last step

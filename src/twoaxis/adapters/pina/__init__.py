@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from twoaxis.adapters.pina.callback import lightning_callback
 from twoaxis.adapters.pina.freeze import from_pina
 
-__all__ = ["from_pina"]
+__all__ = ["from_pina", "lightning_callback"]

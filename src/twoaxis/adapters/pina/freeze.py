@@ -48,7 +48,7 @@ from twoaxis.adapters.unknowns import (
 )
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
-from twoaxis.frozen import FrozenResidual
+from twoaxis.frozen import FrozenResidual, in_training
 from twoaxis.parameters import Parameter, Parameters
 from twoaxis.result import Message
 from twoaxis.views import View
@@ -433,7 +433,7 @@ def _check_trained(solver: Any, given: Mapping[str, Parameter]) -> None:
     values with which its problem was built.
     """
     trainer = solver._trainer
-    if trainer is not None and trainer.global_step > 0:
+    if in_training() or (trainer is not None and trainer.global_step > 0):
         return
     missing = [
         name

@@ -1,0 +1,471 @@
+"""Stopping by a follower on 48 runs, and what following costs in each library.
+
+    python benchmarks/follower.py --runs          (a GPU: under three minutes)
+    python benchmarks/follower.py --libraries     (two CPU cores: minutes)
+    python benchmarks/follower.py --quick         a few steps of everything on a CPU
+
+*Runs.* Three problems, four datasets and four seeds each, twice: trained by RBA with Adam for
+20,000 steps, and by the Gauss-Newton method for all steps of its continuation (its own end is
+switched off). A follower reads the snapshots of each run in order. Where it finishes, the value at
+that step is compared with the one that the whole training delivers, in standard errors.
+
+*Libraries.* The same training with and without a follower in each of two calls, one after the
+other, several times in turn; the table has the ratio of the medians and the share that the
+follower says itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import twoaxis as ta
+from twoaxis.files import write_whole
+from twoaxis.gauss_newton import Continuation
+
+PROBLEMS = ("burgers", "allen-cahn", "buckley-leverett")
+DATASETS, SEEDS = (8, 9, 10, 11), range(4)
+ADAM_STEPS, ADAM_EVERY, NEWTON_EVERY = 20_000, 250, 20
+# What counts as the same value, in standard errors.
+SAME = 0.1
+
+
+# ------------------------------------------------------------------ runs of the engine
+
+
+def trainings(quick: bool) -> dict[str, dict[str, Any]]:
+    """Return the settings of the two kinds of training."""
+    continuation = Continuation(settled=1e-9)
+    steps, every = ADAM_STEPS, ADAM_EVERY
+    small: dict[str, Any] = {}
+    if quick:
+        steps, every = 80, 8
+        small = {"network": ta.Network(8, 2), "residual_points": 60}
+        continuation = Continuation(
+            first=1e4, free=1e4, plateau=3e4, last=3e4, free_steps=2, more=4, settled=1e-9
+        )
+    newton = NEWTON_EVERY if not quick else 2
+    return {
+        "RBA, Adam": {"method": "rba", "steps": steps, "every": every, **small},
+        "Gauss-Newton": {
+            "method": ta.methods.GaussNewton(continuation=continuation),
+            "steps": continuation.all_steps,
+            "every": newton,
+            **small,
+        },
+    }
+
+
+def stopped(run: Any, resolution: Any, every: int) -> dict[str, float]:
+    """Follow one run, and return where it would have been stopped, and how far from its end."""
+    follower = ta.Follower(
+        lambda frozen: frozen, every=every, resolution=resolution, max_share=1.0, progress=False
+    )
+    (name,) = run.delivered
+    error = float(resolution.data["fisher_sd_percent"].min()) / 100
+    for step, frozen in run.follow():
+        if follower(step, frozen):
+            moved = np.log(run.delivered[name] / frozen.parameters[name].delivered) / error
+            return {"step": step, "moved": abs(float(moved)), "finished": 1.0}
+    last = follower.state.numbers.get("moved", np.nan)
+    return {"step": run.final.step, "moved": 0.0, "finished": 0.0, "drift": last}
+
+
+def runs_table(quick: bool) -> list[str]:
+    lines = [
+        f"{'training':<14}{'problem':<18}{'runs':>5}{'stopped':>9}{'steps saved':>13}"
+        f"{'moved after the stop (se)':>28}{'below 0.1':>11}{'others still moved (se)':>25}",
+    ]
+    for label, options in trainings(quick).items():
+        every, steps = options.pop("every"), options["steps"]
+        for problem in PROBLEMS[:1] if quick else PROBLEMS:
+            began = time.perf_counter()
+            runs = ta.train(
+                problem,
+                datasets=DATASETS[:1] if quick else DATASETS,
+                seeds=range(2) if quick else SEEDS,
+                snapshots=list(range(every, steps + 1, every)),
+                progress=False,
+                **({"engine": "in-process", "device": "cpu"} if quick else {}),
+                **options,
+            )
+            seconds = time.perf_counter() - began
+            studies: dict[str, Any] = {}
+            found = []
+            for run in runs:
+                key = run.dataset.label
+                if key not in studies:
+                    studies[key] = run.resolve(replicas=2, progress=False)
+                found.append(stopped(run, studies[key], every))
+            lines.append(row_of(label, problem, found, steps))
+            print(lines[-1], f"   [trained in {seconds:.0f} s]", flush=True)
+    return lines
+
+
+def row_of(label: str, problem: str, found: list[dict[str, float]], steps: int) -> str:
+    """Return one row of the table: medians and extremes over the runs."""
+    ended = [each for each in found if each["finished"]]
+    rest = [each["drift"] for each in found if not each["finished"]]
+    saved = 100 * float(np.mean([1 - each["step"] / steps for each in found]))
+    moved = [each["moved"] for each in ended]
+    words = f"median {np.median(moved):.3f}, most {max(moved):.3f}" if moved else "-"
+    known = [each for each in rest if np.isfinite(each)]
+    others = f"{min(known):.2g} to {max(known):.2g}" if known else "-"
+    below = f"{sum(each < SAME for each in moved)}/{len(moved)}" if moved else "-"
+    return (
+        f"{label:<14}{problem:<18}{len(found):>5}{len(ended):>9}{saved:>12.0f}%{words:>28}"
+        f"{below:>11}{others:>25}"
+    )
+
+
+# ------------------------------------------------------------------ overhead in each library
+
+
+def heat_readings() -> tuple[Any, Any]:
+    """Return sites (x, t) and noisy temperatures of a bar with conductivity 0.05."""
+    generator = np.random.default_rng(0)
+    sites = generator.random((200, 2))
+    x, t = sites.T
+    field = np.exp(-0.05 * np.pi**2 * t) * np.sin(np.pi * x)
+    return sites, field + 0.02 * generator.standard_normal(200)
+
+
+KNOWN = {"bounds": (0.005, 0.5)}
+Make = Callable[[int], Callable[[bool], Any]]
+
+
+def in_torch(points: int, steps: int) -> Callable[[bool], Any]:
+    import torch
+
+    sites, readings = (torch.tensor(each, dtype=torch.float32) for each in heat_readings())
+    inside = torch.rand(points, 2, generator=torch.Generator().manual_seed(0))
+
+    def heat(model: Any, at: Any, k: Any) -> Any:
+        u = model(at)
+        first = torch.autograd.grad(u.sum(), at, create_graph=True)[0]
+        second = torch.autograd.grad(first[:, 0].sum(), at, create_graph=True)[0]
+        return first[:, 1] - k * second[:, 0]
+
+    def train(following: bool) -> Any:
+        torch.manual_seed(0)
+        layers = [torch.nn.Linear(2, 64), torch.nn.Tanh()]
+        for _ in range(2):
+            layers += [torch.nn.Linear(64, 64), torch.nn.Tanh()]
+        net = torch.nn.Sequential(*layers, torch.nn.Linear(64, 1))
+        log_k = torch.tensor(-2.0, requires_grad=True)
+        optimizer = torch.optim.Adam([*net.parameters(), log_k], lr=1e-3)
+        follower = ta.Follower(
+            lambda: ta.from_torch(
+                net,
+                heat,
+                {"k": ta.Parameter(delivered=log_k.exp().item(), **KNOWN)},
+                points=inside,
+                observed=sites,
+            ),
+            data=heat_readings()[1],
+            noise=0.02,
+            progress=False,
+        )
+        at = inside.clone().requires_grad_(True)
+        began = time.perf_counter()
+        for step in range(steps):
+            optimizer.zero_grad()
+            misfit = ((net(sites)[:, 0] - readings) ** 2).mean()
+            (misfit + (heat(net, at, log_k.exp()) ** 2).mean()).backward()
+            optimizer.step()
+            if following:
+                follower(step)
+        return time.perf_counter() - began, follower
+
+    return train
+
+
+def in_jax(points: int, steps: int) -> Callable[[bool], Any]:
+    import jax
+    import jax.numpy as jnp
+
+    sites, readings = (jnp.asarray(each, "float32") for each in heat_readings())
+    inside = jax.random.uniform(jax.random.PRNGKey(0), (points, 2))
+
+    def field(weights: Any, at: Any) -> Any:
+        for weight, bias in weights[:-1]:
+            at = jnp.tanh(at @ weight + bias)
+        return (at @ weights[-1][0] + weights[-1][1])[..., 0]
+
+    def heat(weights: Any, at: Any, k: Any) -> Any:
+        def one(point: Any) -> Any:
+            slope = jax.grad(field, 1)(weights, point)
+            return slope[1] - k * jax.hessian(field, 1)(weights, point)[0, 0]
+
+        return jax.vmap(one)(at)
+
+    def loss(state: Any) -> Any:
+        weights, log_k = state
+        misfit = jnp.mean((field(weights, sites) - readings) ** 2)
+        return misfit + jnp.mean(heat(weights, inside, jnp.exp(log_k)) ** 2)
+
+    @jax.jit
+    def move(state: Any, first: Any, second: Any, step: Any) -> Any:
+        slope = jax.grad(loss)(state)
+        first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, slope)
+        second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, second, slope)
+        rate = 1e-3 * jnp.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+        state = jax.tree.map(
+            lambda p, m, v: p - rate * m / (jnp.sqrt(v) + 1e-8), state, first, second
+        )
+        return state, first, second
+
+    compiled = jax.jit(heat)
+
+    def train(following: bool) -> Any:
+        keys = jax.random.split(jax.random.PRNGKey(1), 4)
+        sizes = ((2, 64), (64, 64), (64, 64), (64, 1))
+        weights = [
+            (jax.random.normal(key, size) / size[0] ** 0.5, jnp.zeros(size[1]))
+            for key, size in zip(keys, sizes, strict=True)
+        ]
+        state = (weights, jnp.asarray(-2.0))
+        first = second = jax.tree.map(jnp.zeros_like, state)
+        follower = ta.Follower(
+            lambda state: ta.from_jax(
+                state[0],
+                compiled,
+                {"k": ta.Parameter(delivered=float(jnp.exp(state[1])), **KNOWN)},
+                points=inside,
+                field=field,
+                observed=sites,
+            ),
+            data=heat_readings()[1],
+            noise=0.02,
+            progress=False,
+        )
+        state, first, second = move(state, first, second, 1)  # compiled before the clock starts
+        jax.block_until_ready(state)
+        began = time.perf_counter()
+        for step in range(1, steps):
+            state, first, second = move(state, first, second, step + 1)
+            if following:
+                follower(step, state)
+        jax.block_until_ready(state)
+        return time.perf_counter() - began, follower
+
+    return train
+
+
+def in_deepxde(points: int, steps: int) -> Callable[[bool], Any]:
+    os.environ.setdefault("DDE_BACKEND", "pytorch")
+    import deepxde as dde
+
+    sites, readings = heat_readings()
+
+    def train(following: bool) -> Any:
+        dde.config.set_random_seed(0)
+        k = dde.Variable(0.1)
+
+        def heat(x: Any, u: Any) -> Any:
+            return dde.grad.jacobian(u, x, j=1) - k * dde.grad.hessian(u, x, i=0, j=0)
+
+        bar = dde.geometry.GeometryXTime(dde.geometry.Interval(0, 1), dde.geometry.TimeDomain(0, 1))
+        seen = dde.icbc.PointSetBC(sites, readings[:, None])
+        data = dde.data.TimePDE(bar, heat, [seen], num_domain=points)
+        model = dde.Model(data, dde.nn.FNN([2, 64, 64, 64, 1], "tanh", "Glorot normal"))
+        model.compile("adam", lr=1e-3, external_trainable_variables=[k], verbose=0)
+        follower = ta.Follower(
+            lambda: ta.from_deepxde(model, {"k": (k, ta.Parameter(**KNOWN))}),
+            noise=0.02,
+            progress=False,
+        )
+        callbacks = [ta.deepxde_callback(follower)] if following else []
+        began = time.perf_counter()
+        model.train(iterations=steps, display_every=steps, verbose=0, callbacks=callbacks)
+        return time.perf_counter() - began, follower
+
+    return train
+
+
+def in_pina(points: int, steps: int) -> Callable[[bool], Any]:
+    import logging
+
+    import torch
+    from pina import Condition, LabelTensor, Trainer
+    from pina.domain import CartesianDomain
+    from pina.equation import Equation
+    from pina.model import FeedForward
+    from pina.operator import grad, laplacian
+    from pina.optim import TorchOptimizer
+    from pina.problem import InverseProblem, SpatialProblem, TimeDependentProblem
+    from pina.solver import PhysicsInformedSingleModelSolver
+
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    sites, readings = (torch.tensor(each).float() for each in heat_readings())
+
+    def heat(input_: Any, output_: Any, params_: Any) -> Any:
+        return grad(output_, input_, d=["t"]) - params_["k"] * laplacian(output_, input_, d=["x"])
+
+    class Bar(TimeDependentProblem, SpatialProblem, InverseProblem):
+        output_variables = ["u"]  # noqa: RUF012
+        spatial_domain = CartesianDomain({"x": [0, 1]})
+        temporal_domain = CartesianDomain({"t": [0, 1]})
+        unknown_parameter_domain = CartesianDomain({"k": [0.005, 0.5]})
+        domains = {"inside": CartesianDomain({"x": [0, 1], "t": [0, 1]})}  # noqa: RUF012
+        conditions = {  # noqa: RUF012
+            "inside": Condition(domain="inside", equation=Equation(heat)),
+            "readings": Condition(
+                input=LabelTensor(sites, ["x", "t"]),
+                target=LabelTensor(readings[:, None], ["u"]),
+            ),
+        }
+
+    def train(following: bool) -> Any:
+        torch.manual_seed(0)
+        bar = Bar()
+        bar.discretise_domain(points, "lh")
+        solver = PhysicsInformedSingleModelSolver(
+            problem=bar,
+            model=FeedForward(2, 1, layers=[64, 64, 64]),
+            optimizer=TorchOptimizer(torch.optim.Adam, lr=1e-3),
+        )
+        follower = ta.Follower(lambda: ta.from_pina(solver), noise=0.02, progress=False)
+        off = ("enable_progress_bar", "enable_model_summary", "enable_checkpointing", "logger")
+        trainer = Trainer(
+            solver,
+            max_epochs=steps,
+            accelerator="cpu",
+            callbacks=[ta.lightning_callback(follower)] if following else [],
+            **dict.fromkeys(off, False),
+        )
+        began = time.perf_counter()
+        trainer.train()
+        return time.perf_counter() - began, follower
+
+    return train
+
+
+def in_jinns(points: int, steps: int) -> Callable[[bool], Any]:
+    import equinox as eqx
+    import jax
+    import jax.numpy as jnp
+    import jinns
+    import optax
+    from jinns.parameters import Params
+
+    sites, readings = heat_readings()
+    sites = sites[:, ::-1].copy()  # jinns has time before space
+    layer, tanh = eqx.nn.Linear, (jax.nn.tanh,)
+    layers = ((layer, 2, 64), tanh, (layer, 64, 64), tanh, (layer, 64, 64), tanh, (layer, 64, 1))
+    keys = jax.random.split(jax.random.PRNGKey(0), 3)
+
+    class Heat(jinns.loss.PDENonStatio):
+        def equation(self, t_x: Any, u: Any, params: Any) -> Any:
+            slope = jax.grad(lambda at: u(at, params)[0])(t_x)
+            curved = jax.hessian(lambda at: u(at, params)[0])(t_x)[1, 1]
+            return slope[:1] - params.eq_params.k * curved
+
+    def train(following: bool) -> Any:
+        u, weights = jinns.nn.PINN_MLP.create(key=keys[0], eqx_list=layers, eq_type="PDENonStatio")
+        start = Params(nn_params=weights, eq_params={"k": jnp.array(0.1)})
+        loss = jinns.loss.LossPDENonStatio(
+            u=u,
+            dynamic_loss=Heat(),
+            loss_weights=jinns.loss.LossWeightsPDENonStatio(dyn_loss=1.0, observations=1.0),
+            derivative_keys=jinns.parameters.DerivativeKeysPDENonStatio.from_str(
+                params=start, dyn_loss="both"
+            ),
+        )
+        data = jinns.data.CubicMeshPDENonStatio(
+            key=keys[1], n=points, ni=2, nb=None, dim=1, min_pts=(0.0,), max_pts=(1.0,),
+            tmin=0.0, tmax=1.0,
+        )  # fmt: skip
+        seen = jinns.data.DataGeneratorObservations(
+            key=keys[2],
+            observed_pinn_in=jnp.array(sites),
+            observed_values=jnp.array(readings)[:, None],
+        )
+        known = {"k": ta.Parameter(**KNOWN)}
+        follower = ta.Follower(
+            lambda loss, params, data, observed: ta.from_jinns(
+                loss, params, known, points=data, observed=observed
+            ),
+            noise=0.02,
+            progress=False,
+        )
+        arguments = {
+            "n_iter": steps,
+            "init_params": start,
+            "data": data,
+            "loss": loss,
+            "optimizer": optax.adam(1e-3),
+            "obs_data": seen,
+            "verbose": False,
+        }
+        began = time.perf_counter()
+        if following:
+            ta.jinns_solve(follower, **arguments)
+        else:
+            jinns.solve(**arguments)
+        return time.perf_counter() - began, follower
+
+    return train
+
+
+LIBRARIES: dict[str, Callable[[int, int], Callable[[bool], Any]]] = {
+    "PyTorch": in_torch,
+    "JAX": in_jax,
+    "DeepXDE": in_deepxde,
+    "PINA": in_pina,
+    "jinns": in_jinns,
+}
+
+
+def libraries_table(quick: bool, only: list[str]) -> list[str]:
+    points, steps, turns = (50, 12, 1) if quick else (2000, 2000, 3)
+    lines = [
+        f"{'library':<10}{'ms a step':>11}{'with / without':>16}{'its own share':>15}"
+        f"{'measured':>10}{'ms each':>9}{'once, s':>9}"
+    ]
+    for name in only or LIBRARIES:
+        train = LIBRARIES[name](points, steps)
+        train(False)  # whatever is compiled or loaded once
+        times: dict[bool, list[float]] = {False: [], True: []}
+        for _ in range(turns):
+            for following in (False, True):
+                seconds, follower = train(following)
+                times[following].append(seconds)
+        plain, with_it = (statistics.median(times[key]) for key in (False, True))
+        each = 1e3 * statistics.median(row.seconds for row in follower.rows) if follower.rows else 0
+        lines.append(
+            f"{name:<10}{1e3 * plain / steps:>11.2f}{with_it / plain:>16.3f}"
+            f"{100 * follower.share:>14.2f}%{len(follower.rows):>10}{each:>9.1f}"
+            f"{follower.setup_seconds:>9.2f}"
+        )
+        print(lines[-1], flush=True)
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", action="store_true", help="stopping on 48 runs, twice")
+    parser.add_argument("--libraries", nargs="*", help="overhead, in all libraries or in some")
+    parser.add_argument("--quick", action="store_true", help="a few steps of everything")
+    parser.add_argument("--out", type=Path, help="text file for the tables")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore", "Initial condition wasn't provided")
+    lines: list[str] = []
+    if options.runs or options.quick:
+        lines += runs_table(options.quick)
+    if options.libraries is not None or options.quick:
+        lines += libraries_table(options.quick, options.libraries or [])
+    if options.out is not None:
+        write_whole(options.out, lambda path: path.write_text("\n".join(lines) + "\n"))
+
+
+if __name__ == "__main__":
+    main()

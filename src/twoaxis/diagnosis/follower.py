@@ -1,0 +1,502 @@
+"""A follower: score, delivery gap and data fit of a model while it trains.
+
+It freezes the live model now and then, measures it with as few evaluations as possible, and keeps
+its share of the training time below a limit. It never ends a training by itself: what goes wrong
+is recorded, said once, and the loop goes on.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from twoaxis.arrays import FloatArray, is_integer, is_real
+from twoaxis.diagnosis.data_check import resolution_for
+from twoaxis.diagnosis.decision_map import Tolerance
+from twoaxis.diagnosis.field_check import fitted_values, observed_alone
+from twoaxis.diagnosis.follow import (
+    Row,
+    Snapshots,
+    center_of_step,
+    check_same_parameters,
+    empty_row,
+    full_row,
+    quick_row,
+    snapshots_of,
+)
+from twoaxis.diagnosis.settling import SETTLED, Unit, settling
+from twoaxis.diagnosis.sinks import LiveLine, Sink, logged_name, sink_of
+from twoaxis.errors import InputError, LibraryWarning
+from twoaxis.frozen import FrozenResidual, while_training
+from twoaxis.parameters import Center, Parameters
+from twoaxis.resolution import Resolution
+from twoaxis.result import Message
+
+if TYPE_CHECKING:
+    from twoaxis.views import View
+
+# Costs of so many last measurements predict that of the next.
+REMEMBERED = 3
+NOT_FINITE = re.compile(r"\b(nan|inf|not finite)\b", re.IGNORECASE)
+
+
+@final
+class Follower:
+    r"""Follow an inverse problem while it trains.
+
+    Call it in the loop with the step; every `every` steps it freezes the live model and records
+    parameter, preferred value, displacement, strength, alignment, delivery gap and, where noise and
+    data are known, the misfit of the field in noise levels.
+
+    Parameters
+    ----------
+    freeze : callable
+        ``freeze()`` returns the `FrozenResidual` of the model as it is now, by any adapter:
+        ``lambda: ta.from_torch(net, pde, {"nu": ta.Parameter(delivered=float(nu), ...)},
+        points=x)``. Where the state of a training is passed along, as in JAX, ``freeze(*state)``,
+        with ``follower(step, *state)`` in the loop.
+    view : View, optional
+        By default the training view that each frozen residual carries.
+    every : int
+        Steps between measurements.
+    at : {"truth", "delivered"} or mapping of str to float, optional
+        The center of score and displacement: by default the truth where it is known, else the
+        value at each step.
+    data : array, optional
+        The observed values; by default those that the frozen residual carries.
+    noise : float or array, optional
+        Standard deviation of the data, or a covariance; by default that of the resolution.
+    resolution : Resolution, optional
+        From `twoaxis.resolve`: distances are then in standard errors.
+    layout : str, optional
+        The layout of the resolution that the model is trained on. Without it the smallest standard
+        error of all layouts is used.
+    tolerance : Tolerance, optional
+        Without a resolution distances are in units of ``tolerance.material``.
+    drift : float
+        How far a parameter may still move, and be from what its field prefers, to count as
+        settled: in standard errors, or in units of the tolerance.
+    patience : int
+        Number of measurements in a row that must find it settled.
+    max_share : float
+        The largest share of the training time that measurements may take. Where one is dearer,
+        `every` is lengthened, and a message says so.
+    sinks : sequence
+        Loggers that get every number: TensorBoard's ``SummaryWriter``, the module ``mlflow``,
+        a run of Weights & Biases, a Lightning logger, or functions ``sink(step, numbers)``.
+    progress : bool
+        Show the last measurement on a line of its own, on standard error.
+
+    Attributes
+    ----------
+    rows : list of Row
+        The measurements so far.
+    messages : list of Message
+        What went wrong or was changed, each once.
+    setup_seconds : float
+        Time of the first, careful check, which comes once.
+
+    Examples
+    --------
+    A residual whose field comes to prefer 1.2, and a parameter that follows it:
+
+    >>> import numpy as np, twoaxis as ta
+    >>> x, state = np.linspace(0, 1, 20), {"k": 2.0}
+    >>> def freeze():
+    ...     k = ta.Parameter(delivered=state["k"], bounds=(0.5, 5.0))
+    ...     return ta.FrozenResidual(
+    ...         lambda k: k * np.ones(20) - 1.2, {"k": k}, x, view=ta.views.Pointwise()
+    ...     )
+    >>> follower = ta.Follower(
+    ...     freeze, every=10, progress=False, max_share=1.0,
+    ...     tolerance=ta.Tolerance(material=5, resolution=5, preference=5),
+    ... )
+    >>> for step in range(1000):
+    ...     state["k"] += 0.02 * (1.2 - state["k"])
+    ...     if follower(step):
+    ...         break
+    >>> step < 999, follower.finished, round(state["k"], 2)
+    (True, True, 1.2)
+    """
+
+    def __init__(
+        self,
+        freeze: Callable[..., FrozenResidual],
+        view: View | None = None,
+        *,
+        every: int = 500,
+        at: str | Mapping[str, float] | None = None,
+        data: ArrayLike | None = None,
+        noise: ArrayLike | None = None,
+        resolution: Resolution | None = None,
+        layout: Any = None,
+        tolerance: Tolerance | None = None,
+        drift: float = 0.1,
+        patience: int = 3,
+        max_share: float = 0.02,
+        sinks: Sequence[Any] = (),
+        progress: bool = True,
+    ) -> None:
+        _check_freeze(freeze)
+        _check_numbers(every, drift, patience, max_share)
+        if tolerance is not None and not isinstance(tolerance, Tolerance):
+            raise InputError(
+                "a twoaxis.Tolerance",
+                repr(tolerance),
+                "write tolerance=twoaxis.Tolerance(material=5.0, resolution=5.0, preference=5.0)",
+            )
+        self._freeze, self._view, self._at = freeze, view, at
+        self._given_data, self._noise = data, noise
+        self._resolution, self._layout, self._tolerance = resolution, layout, tolerance
+        self._drift, self._patience, self.max_share = float(drift), int(patience), float(max_share)
+        self._sinks: list[Sink] = [sink_of(each) for each in sinks]
+        self._line = LiveLine() if progress else None
+        self.every = int(every)
+        self.rows: list[Row] = []
+        self.messages: list[Message] = []
+        self._parameters: Parameters | None = None
+        self._affine = False
+        self._observed: Any = None
+        self._error: FloatArray | None = None
+        self._unit: Unit | None = None
+        self._states: list[Message] = []
+        self._next: float = -np.inf
+        self._first_step, self._began, self._ended = 0, np.nan, np.nan
+        self._spent, self.setup_seconds = 0.0, 0.0
+        if not _needs_state(freeze):
+            self._set_up(self._frozen(()), 0)
+
+    # ------------------------------------------------------------- in the loop
+
+    def __call__(self, step: int, *state: Any) -> bool:
+        """Measure where it is due, and return whether the training has finished.
+
+        Parameters
+        ----------
+        step : int
+        *state
+            What `freeze` takes.
+        """
+        if step >= self._next and self._affordable(step):
+            self.measure(step, *state)
+        return self.finished
+
+    def measure(self, step: int, *state: Any) -> Row:
+        """Measure now, whether it is due or not, as after the last step of a training."""
+        if self.rows and step <= self.rows[-1].step:
+            return self.rows[-1]
+        began, before = time.perf_counter(), self.setup_seconds
+        row = self._measured(step, state)
+        began += self.setup_seconds - before  # once, whatever the length of the training
+        if not self.rows:
+            self._began, self._first_step = began, step
+        self._ended = time.perf_counter()
+        row = row._replace(seconds=self._ended - began)
+        self.rows.append(row)
+        self._spent += row.seconds
+        self._next = step + self.every
+        self._judge()
+        self._tell(row)
+        return row
+
+    def _frozen(self, state: tuple[Any, ...]) -> FrozenResidual:
+        with while_training():
+            frozen = self._freeze(*state)
+        if not isinstance(frozen, FrozenResidual):
+            raise InputError(
+                "freeze to return a twoaxis.FrozenResidual",
+                type(frozen).__name__,
+                "return what an adapter makes, as in lambda: twoaxis.from_torch(...)",
+            )
+        return frozen
+
+    def _measured(self, step: int, state: tuple[Any, ...]) -> Row:
+        """Return the row of a step; one without numbers where anything goes wrong."""
+        try:
+            frozen = self._frozen(state)
+            if self._parameters is None:
+                self._set_up(frozen, step)
+            check_same_parameters(frozen, list(self._parameters or ()), step)
+            frozen.known.require("delivered")
+            center = center_of_step(frozen, frozen.known.center(self._at))
+            row = quick_row(step, frozen, self._view, center, self._affine)
+            return row._replace(data_misfit=self._misfit(frozen))
+        except Exception as error:  # a training never ends because of its follower
+            lost = bool(NOT_FINITE.search(str(error)))
+            code = "follower.not_finite" if lost else "follower.failed"
+            cause = (
+                f"{type(error).__name__}: {error}" if not isinstance(error, InputError) else error
+            )
+            self._say(Message(code, f"step {step} was not measured: {cause}", "warning"))
+            words = "parameter or field not finite" if lost else f"not measured: {cause}"
+            return empty_row(step, len(self._parameters or ()), " ".join(str(words).split()))
+
+    def _set_up(self, frozen: FrozenResidual, step: int) -> None:
+        """Check a first frozen residual with care, and take from it what does not change."""
+        began = time.perf_counter()
+        known = frozen.known
+        known.require("delivered")
+        found, chosen = resolution_for(self._resolution, known, self._layout)
+        center = known.center(self._at)
+        _, self._affine = full_row(
+            step, frozen, self._view, center_of_step(frozen, center), candidates=3
+        )
+        if found is not None:
+            self._error = _standard_errors(found, chosen, known, center)
+            self._unit = Unit(self._error, "standard errors")
+        elif self._tolerance is not None:
+            size = self._tolerance.material / 100 * known.percent_units(center.values)
+            self._unit = Unit(size, f"times {self._tolerance.material:g}%")
+        self._observed = self._observations(frozen, found, chosen)
+        self._parameters = known
+        self.setup_seconds = time.perf_counter() - began
+
+    def _observations(
+        self, frozen: FrozenResidual, found: Resolution | None, layout: str | None
+    ) -> Any:
+        """Return the data and their noise, where both are known."""
+        data = frozen.data if self._given_data is None else self._given_data
+        if data is None or frozen.fitted is None:
+            return None
+        noise = self._noise
+        if noise is None and found is not None and (layout or len(found.layout_names) == 1):
+            row = found.data["noise_deviation"].sel(layout=layout or found.layout_names[0])
+            sizes = row.values[np.isfinite(row.values)]
+            noise = sizes.reshape(np.shape(data)) if sizes.size == np.size(data) else None
+        observed = observed_alone(data, noise)
+        if observed is not None:
+            fitted_values(frozen.fitted, observed, np.shape(data))
+        return None if observed is None else (observed, np.shape(data))
+
+    def _misfit(self, frozen: FrozenResidual) -> float:
+        if self._observed is None:
+            return np.nan
+        observed, shape = self._observed
+        fitted = fitted_values(frozen.fitted, observed, shape)
+        white = observed.layout.white(observed.values - fitted)
+        return float(np.sqrt(np.mean(white**2)))
+
+    # ------------------------------------------------------------- what it costs
+
+    def charge(self, seconds: float) -> None:
+        """Count time that following took outside of the measurements, such as compiling again."""
+        self._spent += seconds
+
+    @property
+    def share(self) -> float:
+        """Share of the time up to the last measurement that measurements took; NaN before one.
+
+        Without the `setup_seconds` of the careful check at the start.
+        """
+        return self._spent / max(self._ended - self._began, 1e-12)
+
+    def _affordable(self, step: int) -> bool:
+        """Whether the next measurement is within the share; if not, put it off."""
+        costs = [row.seconds for row in self.rows[-REMEMBERED:]]
+        if not costs:
+            return True
+        elapsed = time.perf_counter() - self._began
+        # The measurements themselves are no training.
+        trained, expected = elapsed - self._spent, float(np.median(costs))
+        needed = (self._spent + expected) * (1 / self.max_share - 1) - trained
+        if needed <= 0 or step <= self._first_step:
+            return True
+        pace = (step - self._first_step) / max(trained, 1e-12)
+        self._next = step + max(1, int(np.ceil(needed * pace)))
+        spacing = max(self.every, int(expected / self.max_share * pace))
+        text = (
+            f"a measurement takes {expected:.2g} s, more than {100 * self.max_share:g}% of the "
+            f"time of {self.every} steps: the next one comes later, and then about every "
+            f"{spacing} steps"
+        )
+        numbers = {"seconds": expected, "every": float(spacing)}
+        self._say(Message("follower.lengthened", text, "info", numbers))
+        return False
+
+    # ------------------------------------------------------------- what it found
+
+    @property
+    def state(self) -> Message:
+        """Where the training stands after the last measurement; see `twoaxis.Follower.finished`."""
+        if self._states:
+            return self._states[-1]
+        return Message("follower.not_measured", "nothing has been measured yet")
+
+    @property
+    def finished(self) -> bool:
+        """Whether the parameters have settled at what the field prefers, `patience` times."""
+        last = self._states[-self._patience :]
+        return len(last) == self._patience and all(each.code == SETTLED for each in last)
+
+    @property
+    def reason(self) -> str:
+        """Why training has finished, or has not."""
+        return self.state.text
+
+    def _judge(self) -> None:
+        if self._parameters is not None:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                self._states.append(settling(self.rows, self._parameters, self._unit, self._drift))
+
+    @property
+    def result(self) -> Snapshots:
+        """All measurements as a result, which can be drawn, saved and given to an audit."""
+        rows = [row for row in self.rows if len(row.value)]
+        good = [row for row in rows if row.measured]
+        if not good or self._parameters is None:
+            why = "; ".join(message.text for message in self.messages) or "no call so far"
+            raise InputError(
+                "a follower that has measured something", why, "call follower(step) in the loop"
+            )
+        known = self._parameters.replace(delivered=self._parameters.named(good[-1].value))
+        return snapshots_of(
+            rows,
+            known,
+            known.center(self._at),
+            standard_error=self._error,
+            messages=[*self.messages, self.state],
+            time_share=self.share,
+        )
+
+    def summary(self) -> pd.DataFrame:
+        """Return a table with one row per measurement and parameter; see `Snapshots.summary`."""
+        return self.result.summary()
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw one quantity along the training; see `twoaxis.plots.plot_along_training`."""
+        return self.result.plot(ax=ax, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the measurements to one netCDF file; `twoaxis.load` opens it as `Snapshots`."""
+        return self.result.save(path)
+
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_() if self.rows else f"<p>{self!r}</p>"
+
+    def __repr__(self) -> str:
+        head = f"<Follower, {len(self.rows)} measurements"
+        if self.rows:
+            head += f" up to step {self.rows[-1].step}, {100 * self.share:.2g}% of the time"
+        return f"{head}; {self.reason}>"
+
+    # ------------------------------------------------------------- what it says
+
+    def _say(self, message: Message) -> None:
+        """Record a message of a kind that has not been there yet; warn where it is a warning."""
+        if message.code in [each.code for each in self.messages]:
+            return
+        self.messages.append(message)
+        if message.severity == "warning":
+            warnings.warn(LibraryWarning(message.text), stacklevel=2)
+
+    def _tell(self, row: Row) -> None:
+        """Hand a row to the sinks and to the live line."""
+        numbers = self._numbers(row)
+        for sink in self._sinks:
+            try:
+                sink(row.step, numbers)
+            except Exception as error:  # nor does it end because of a logger
+                text = f"a sink failed at step {row.step}: {type(error).__name__}: {error}"
+                self._say(Message("follower.sink", text, "warning"))
+        if self._line is not None:
+            self._line.show(self._words(row))
+
+    def _numbers(self, row: Row) -> dict[str, float]:
+        """Return the finite numbers of a row by name."""
+        known = self._parameters
+        if known is None or not row.measured:
+            return {}
+        columns = {
+            "value": row.value,
+            "preferred": row.preferred,
+            "displacement": row.displacement,
+            "gap": self._gap(row),
+            "strength": np.diag(row.strength),
+            "alignment": row.alignment,
+        }
+        if self._error is not None:
+            columns |= {f"{n}_se": columns[n] / self._error for n in ("displacement", "gap")}
+        found = {
+            logged_name(name, column): float(values[j])
+            for column, values in columns.items()
+            for j, name in enumerate(known)
+        }
+        found |= {
+            logged_name(name): float(getattr(row, name))
+            for name in ("residual_norm", "data_misfit")
+        }
+        return {name: value for name, value in found.items() if np.isfinite(value)}
+
+    def _gap(self, row: Row) -> FloatArray:
+        known: Any = self._parameters
+        reached, preferred = (
+            known.coordinates(known.named(each)) for each in (row.value, row.preferred)
+        )
+        return np.asarray(reached - preferred)
+
+    def _words(self, row: Row) -> str:
+        parts = [f"step {row.step:,}"]
+        if row.measured and self._parameters is not None:
+            gaps = self._gap(row) / (1.0 if self._unit is None else self._unit.size)
+            unit = "in its coordinate" if self._unit is None else self._unit.name
+            for name in self._parameters.of_interest[:3]:
+                j = self._parameters.names.index(name)
+                parts.append(f"{name} = {row.value[j]:.5g} (gap {gaps[j]:+.2g} {unit})")
+            if np.isfinite(row.data_misfit):
+                parts.append(f"data {row.data_misfit:.3g} noise levels")
+        parts.append(self.reason)
+        return "; ".join([*parts, f"{100 * self.share:.2g}% of the time"])
+
+
+def _standard_errors(
+    found: Resolution, layout: str | None, parameters: Parameters, center: Center
+) -> FloatArray:
+    """Return predicted standard errors of the coordinates (d,); NaN where a nuisance has none."""
+    percent: Any = found.data["fisher_sd_percent"]
+    percent = percent.min("layout") if layout is None else percent.sel(layout=layout)
+    sizes = percent.reindex(parameter=parameters.names).values / 100
+    return np.asarray(sizes * parameters.percent_units(center.values))
+
+
+def _needs_state(freeze: Callable[..., Any]) -> bool:
+    """Whether `freeze` has to be called with something."""
+    try:
+        inspect.signature(freeze).bind()
+    except TypeError:
+        return True
+    except ValueError:  # built-in callables may have no signature
+        return False
+    return False
+
+
+def _check_freeze(freeze: Any) -> None:
+    if not callable(freeze) or isinstance(freeze, (type, FrozenResidual)):
+        raise InputError(
+            "a function that freezes the model as it is now",
+            type(freeze).__name__,
+            "write twoaxis.Follower(lambda: twoaxis.from_torch(net, residual, ...))",
+        )
+
+
+def _check_numbers(every: Any, drift: Any, patience: Any, max_share: Any) -> None:
+    for name, value in (("every", every), ("patience", patience)):
+        if not is_integer(value) or value < 1:
+            raise InputError(
+                f"{name} as an integer of at least 1", f"{name}={value!r}", f"pass {name}=3"
+            )
+    if not (is_real(drift) and 0 < drift < np.inf):
+        raise InputError("drift as a positive number", f"drift={drift!r}", "pass drift=0.1")
+    if not (is_real(max_share) and 0 < max_share <= 1):
+        raise InputError(
+            "max_share above 0 and at most 1", f"max_share={max_share!r}", "pass max_share=0.02"
+        )

@@ -1,0 +1,121 @@
+"""Where the numbers of a follower go while a model trains: loggers of the user, and a live line."""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twoaxis.errors import InputError
+from twoaxis.text import visible
+
+Sink = Callable[[int, Mapping[str, float]], None]
+
+# Seconds between lines where a line cannot be written over.
+NEXT_LINE = 30.0
+# What loggers do not take in a name.
+REFUSED = re.compile(r"[^\w\-./ ]")
+
+
+def sink_of(target: Any) -> Sink:
+    """Return a function that logs numbers by name at a step.
+
+    Parameters
+    ----------
+    target : object
+        TensorBoard's ``SummaryWriter``, the module ``mlflow`` or a Lightning logger, the module
+        ``wandb`` or one of its runs, or a function ``target(step, numbers)``. They are told apart
+        by their methods ``add_scalar``, ``log_metrics`` and ``log``.
+    """
+    if hasattr(target, "add_scalar"):
+
+        def to_tensorboard(step: int, numbers: Mapping[str, float]) -> None:
+            for name, value in numbers.items():
+                target.add_scalar(name, value, step)
+
+        return to_tensorboard
+    if hasattr(target, "log_metrics"):
+        return lambda step, numbers: target.log_metrics(dict(numbers), step=step)
+    if hasattr(target, "define_metric") and hasattr(target, "log"):
+        return _to_wandb(target)
+    if callable(target):
+        found: Sink = target
+        return found
+    raise InputError(
+        "sinks as TensorBoard's SummaryWriter, mlflow, a Lightning logger, a run of wandb or a "
+        "function of step and numbers",
+        type(target).__name__,
+        "pass the logger itself, as in sinks=[SummaryWriter()]",
+    )
+
+
+def _to_wandb(target: Any) -> Sink:
+    """Return a sink that keeps its own count of steps.
+
+    Weights & Biases refuses a step below one that was logged already, and counts every call of
+    ``log`` as a step.
+    """
+    declared = False
+
+    def log(step: int, numbers: Mapping[str, float]) -> None:
+        nonlocal declared
+        if not declared:
+            target.define_metric("twoaxis/step")
+            target.define_metric("twoaxis/*", step_metric="twoaxis/step")
+            declared = True
+        target.log({**numbers, "twoaxis/step": step})
+
+    return log
+
+
+def logged_name(*parts: str) -> str:
+    """Return a name that all loggers take, such as ``twoaxis/nu/gap``."""
+    return "/".join(["twoaxis", *(REFUSED.sub("_", part) for part in parts)])
+
+
+class LiveLine:
+    """One line that is written over on a terminal and in a notebook; elsewhere one now and then."""
+
+    def __init__(self) -> None:
+        self._console: Any = None
+        self._handle: Any = None
+        self._written = -NEXT_LINE
+
+    def show(self, text: str) -> None:
+        """Show a line in place of the last one."""
+        if self._console is None:
+            self._console = _console()
+        if self._console.is_jupyter:
+            self._in_notebook(text)
+        elif self._console.is_terminal:
+            width = self._console.width - 1
+            shown = visible(text)[:width].ljust(width)
+            self._console.print(
+                shown, end="\r", markup=False, highlight=False, no_wrap=True, overflow="crop"
+            )
+        elif time.monotonic() - self._written >= NEXT_LINE:
+            self._written = time.monotonic()
+            print(visible(text), file=sys.stderr, flush=True)
+
+    def _in_notebook(self, text: str) -> None:
+        from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
+        from rich.text import Text
+
+        if self._handle is None:
+            self._handle = display(Text(visible(text)), display_id=True)
+        else:
+            self._handle.update(Text(visible(text)))
+
+
+def _console() -> Any:
+    """Import rich when a line is needed; it draws a random number, which is undone."""
+    state = random.getstate()
+    try:
+        from rich.console import Console
+
+        return Console(stderr=True)
+    finally:
+        random.setstate(state)
