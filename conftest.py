@@ -99,6 +99,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    gc.disable()  # while libraries are imported
     config.option.loadscopereorder = False  # of pytest-xdist: keep the order of the tests
     compile_quickly_and_once(config)
     missing = [name for name in LIBRARIES if not _installed(name)]
@@ -147,9 +148,9 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Let garbage collection pass over the libraries, which stay until the end."""
-    gc.collect()
+    """Let garbage collection begin, and pass over the libraries, which stay until the end."""
     gc.freeze()
+    gc.enable()
 
 
 def compile_quickly_and_once(config):

@@ -272,7 +272,7 @@ def start_in_jax(model):
 
 
 @pytest.mark.parametrize(
-    "library", ["equinox", "nnx", pytest.param("linen", marks=pytest.mark.long)]
+    "library", ["equinox", *(pytest.param(n, marks=pytest.mark.long) for n in ("nnx", "linen"))]
 )
 def test_jax(library):
     frozen = ta.from_jax(

@@ -115,7 +115,8 @@ def test_fixed_parameters_stay(objectives):
 
 
 @pytest.mark.parametrize(
-    ("problem", "method"), [("buckley-leverett", "rba"), ("allen-cahn", "adam")]
+    ("problem", "method"),
+    [("buckley-leverett", "rba"), pytest.param("allen-cahn", "adam", marks=pytest.mark.long)],
 )
 def test_early_stopped_runs_close_their_gap_and_then_have_little_to_gain(problem, method):
     run = train(

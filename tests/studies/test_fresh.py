@@ -23,7 +23,11 @@ def test_the_study_has_240_fresh_fields() -> None:
 
 @pytest.mark.parametrize(
     ("problem", "layout", "replica"),
-    [("burgers", 8, 0), ("buckley-leverett", 11, 1), ("allen-cahn", 9, 1)],
+    [
+        pytest.param("burgers", 8, 0, marks=pytest.mark.long),
+        pytest.param("buckley-leverett", 11, 1, marks=pytest.mark.long),
+        ("allen-cahn", 9, 1),
+    ],
 )
 def test_matched_fits_are_those_of_the_fields_own_data(
     problem: str, layout: int, replica: int

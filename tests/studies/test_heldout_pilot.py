@@ -150,7 +150,9 @@ def test_gauss_newton_is_one_linearised_step_in_the_logarithm(problem, delivered
     assert gauss_newton_error(problem, 9, delivered) == pytest.approx(expected, abs=0.02)
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize(
+    "problem", [PROBLEMS[0], *(pytest.param(p, marks=pytest.mark.long) for p in PROBLEMS[1:])]
+)
 def test_a_step_from_the_printed_error_ends_at_the_printed_outcome(problem):
     printed = {figure.key: figure for figure in published_figures(BLOCK.name)}
     name = problem.replace("-", "_")

@@ -1,5 +1,6 @@
 """An audit leaves the model as it was, and later training leaves the audit as it was."""
 
+import itertools
 import random
 
 import deepxde as dde
@@ -46,9 +47,14 @@ def audited(case, **options):
     return frozen
 
 
-@pytest.mark.parametrize("precision", ["model", "float64"])
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("requires", [True, False])
+STATES = list(itertools.product(["model", "float64"], [True, False], [True, False]))
+USUAL = [("model", True, True), ("float64", False, False)]
+
+
+@pytest.mark.parametrize(
+    ("precision", "training", "requires"),
+    [pytest.param(*each, marks=[] if each in USUAL else pytest.mark.long) for each in STATES],
+)
 def test_model_is_left_as_it_was(burgers_model, precision, training, requires):
     burgers_model.model.net.train(training)
     burgers_model.nu.requires_grad_(requires)

@@ -172,7 +172,7 @@ TRANSFORMS = {
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
-@pytest.mark.parametrize("precision", ["model", "float64"])
+@pytest.mark.parametrize("precision", [pytest.param("model", marks=pytest.mark.long), "float64"])
 def test_unknown_through_a_transform(problems, name, precision):
     """The physical parameter is what is read, varied and differentiated by."""
     to_physical, start, in_numpy, bounds = TRANSFORMS[name]
