@@ -688,3 +688,65 @@ def test_bad_refinements_are_told(observed_decay):
     assert_bad_refinements_are_told(
         ta.from_jinns(loss, params, {"rate": WIDE}, points=points, observed=seen)
     )
+
+
+# ------------------------------------------------------------------ while it trains
+
+
+def untrained():
+    """Return what jinns.solve is called with, for the decay."""
+    EqParams.clear()
+    layers = ((eqx.nn.Linear, 1, 8), (jax.nn.tanh,), (eqx.nn.Linear, 8, 1))
+    u, weights = jinns.nn.PINN_MLP.create(key=jax.random.PRNGKey(0), eqx_list=layers, eq_type="ODE")
+    start = Params(nn_params=weights, eq_params={"rate": jnp.asarray(0.7)})
+    make, weigh, derive = KINDS["ODE"]
+    loss = make(
+        u=u,
+        dynamic_loss=Decay(),
+        loss_weights=weigh(dyn_loss=1.0),
+        derivative_keys=derive.from_str(params=start, dyn_loss="both"),
+        params=start,
+    )
+    tracked = Params(nn_params=None, eq_params={"rate": True})
+    return {
+        "init_params": start,
+        "data": generator("ODE"),
+        "loss": loss,
+        "optimizer": optax.adam(1e-2),
+        "tracked_params": tracked,
+    }
+
+
+def decay_follower(**options):
+    return ta.Follower(
+        lambda loss, params, data, observed: ta.from_jinns(
+            loss, params, {"rate": WIDE}, points=data, observed=observed
+        ),
+        **{"every": 4, "progress": False, "max_share": 1.0, **options},
+    )
+
+
+def test_a_training_in_pieces_is_followed_and_the_same():
+    follower, arguments = decay_follower(), untrained()
+    outputs = ta.jinns_solve(follower, n_iter=9, **arguments)
+    assert follower.messages == []
+    assert [row.step for row in follower.rows] == [5, 9]
+    whole = jinns.solve(n_iter=9, verbose=False, **arguments)
+    np.testing.assert_allclose(outputs[1], whole[1], rtol=1e-5)
+    np.testing.assert_allclose(outputs[6].eq_params.rate, whole[6].eq_params.rate, rtol=1e-5)
+    assert follower.rows[-1].value[0] == pytest.approx(float(outputs[0].eq_params.rate))
+    with pytest.raises(ta.InputError, match="without validation"):
+        ta.jinns_solve(follower, n_iter=9, validation=object(), **arguments)
+    frozen = ta.from_jinns(outputs[4], outputs[0], {"rate": WIDE}, points=outputs[3])
+    recorded = ta.audit(frozen, history=outputs, spectrum=False).group("/history")
+    np.testing.assert_allclose(recorded["value"][:, 0], outputs[6].eq_params.rate)
+    assert recorded["step"].values.tolist() == list(range(1, 10))
+
+
+@pytest.mark.long
+def test_a_training_in_pieces_stops_where_that_is_asked_for():
+    loose = ta.Tolerance(material=1e4, resolution=5, preference=5)
+    follower = decay_follower(every=2, tolerance=loose, patience=1)
+    outputs = ta.jinns_solve(follower, n_iter=99, stop=True, **untrained())
+    assert follower.finished
+    assert len(outputs[1]) == follower.rows[-1].step < 99

@@ -163,7 +163,7 @@ def chain():
 SIZES = {"both": 40, "start": 15}
 
 
-def trained(problem, kind=PINN, steps=15, trainer=None, ready=None, **options):
+def trained(problem, kind=PINN, steps=15, trainer=None, ready=None, following=None, **options):
     """Train a solver for a few steps, as a user of PINA does."""
     torch.manual_seed(0)
     for domain in problem.domains:
@@ -182,6 +182,8 @@ def trained(problem, kind=PINN, steps=15, trainer=None, ready=None, **options):
     solver = kind(problem=problem, **models, **options)
     quiet = dict(enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False)
     quiet = {**quiet, "logger": False, "accelerator": "cpu", **(trainer or {})}
+    if following is not None:
+        quiet["callbacks"] = following(solver)
     Trainer(solver, max_epochs=steps, **quiet).train()
     return solver
 
@@ -718,3 +720,61 @@ def test_about_says_what_the_model_is(solved):
 @pytest.mark.long
 def test_bad_refinements_are_told(solved):
     assert_bad_refinements_are_told(from_pina(solved["decay"]))
+
+
+# ------------------------------------------------------------------ while it trains
+
+
+def followed(make, steps, every=5, callbacks=(), **options):
+    """Train with a follower, and return it with the points that were followed."""
+    held, points = {}, []
+
+    def freeze():
+        frozen = from_pina(held["solver"])
+        points.append(frozen.points)
+        return frozen
+
+    def ready(solver):
+        held["solver"] = solver
+        held["follower"] = ta.Follower(freeze, every=every, progress=False, max_share=1.0)
+        return [*callbacks, ta.lightning_callback(held["follower"], **options)]
+
+    solver = trained(make(), steps=steps, following=ready)
+    return solver, held["follower"], points
+
+
+def test_a_lightning_callback_follows_and_leaves_the_training_as_it_was():
+    def seeded():
+        torch.manual_seed(5)  # PINA draws the initial unknowns
+        return decay()
+
+    solver, follower, _ = followed(seeded, 15)
+    assert follower.messages == []
+    assert [row.step for row in follower.rows] == [1, 6, 11, 15]
+    last = ta.follow([(15, from_pina(solver))]).data.isel(step=0)
+    found = follower.result.data.isel(step=-1)
+    for name in ("value", "preferred", "displacement", "strength", "alignment"):
+        np.testing.assert_allclose(found[name], last[name], rtol=1e-6)
+    alone = trained(seeded())
+    assert torch.equal(*(each.problem.unknown_parameters["rate"] for each in (solver, alone)))
+    for one, other in zip(solver.parameters(), alone.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_refined_points_are_followed():
+    _, follower, points = followed(
+        decay, 9, every=3, callbacks=[R3Refinement(2, condition_to_update="pde")]
+    )
+    assert follower.messages == []
+    assert not np.array_equal(points[-1], points[1])
+
+
+def test_a_problem_without_unknowns_is_refused_when_the_follower_is_made():
+    class Forward(SpatialProblem):
+        output_variables = ["u"]  # noqa: RUF012
+        spatial_domain = CartesianDomain({"x": [0, 1]})
+        domains = {"pde": spatial_domain}  # noqa: RUF012
+        conditions = {"pde": Condition(domain="pde", equation=FixedValue(0.0))}  # noqa: RUF012
+
+    with pytest.raises(ta.InputError, match="InverseProblem"):
+        followed(Forward, 1)

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
 # Costs of so many last measurements predict that of the next.
 REMEMBERED = 3
-NOT_FINITE = re.compile(r"\b(nan|inf|not finite)\b", re.IGNORECASE)
+# Whatever notices it, an error about a number that is not finite says so.
+NOT_FINITE = re.compile(r"\b(nan|inf|finite)\b", re.IGNORECASE)
 
 
 @final
