@@ -319,3 +319,27 @@ def test_a_part_of_a_slice_is_not_cut_off_between_the_candidates():
     y = curve.get_ydata()
     assert np.sum(y == y.min()) == 1  # no flat bottom
     assert y.min() < scan.slices["k"][1].min()
+
+
+@pytest.mark.parametrize("axes", [("x", "y", "t"), ("t", "x", "y"), ("x", "y", "z")])
+def test_three_coordinates_are_drawn_in_slices(axes):
+    points = np.random.default_rng(0).uniform(0, 1, (400, 3))
+    frozen = ta.FrozenResidual(
+        lambda k: (k - 1.1) * np.cos(3 * points[:, 0]),
+        {"k": ta.Parameter(truth=1.0, bounds=(0.5, 2.0))},
+        points,
+        view=ta.views.Pointwise(),
+        axes=axes,
+    )
+    ax = plots.plot_evidence(ta.audit(frozen, spectrum=False))
+    cut = axes.index("t") if "t" in axes else 2
+    quarters = np.quantile(points[:, cut], [0, 0.25, 0.5, 0.75, 1])
+    maps = [child for child in ax.child_axes if child.images]
+    assert len(maps) == 4
+    for part, low in zip(maps, quarters, strict=False):
+        name, _, ends = part.get_title().partition(" = ")
+        assert name == axes[cut]
+        assert float(ends.split(" to ")[0]) == pytest.approx(low, abs=0.02)
+    shown = [name for name in axes if name != axes[cut]]
+    assert (maps[2].get_xlabel(), maps[2].get_ylabel()) == tuple(shown)
+    assert len({part.images[0].get_clim() for part in maps}) == 1

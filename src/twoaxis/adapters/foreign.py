@@ -96,6 +96,14 @@ def alone(parts: Sequence[Any]) -> Any:
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
+#: What to do about an unknown that is a field, such as another output of the network.
+UNKNOWN_FIELD = (
+    "an unknown that is a field, an output of the network, is not supported by adapters: write "
+    "the residual as a function of a twoaxis.UnknownFunction and pass it to twoaxis.from_torch or "
+    "twoaxis.from_jax"
+)
+
+
 def refuse_functions(parameters: Any, what: str) -> None:
     """Refuse an unknown function where every parameter is a number that a library trains."""
     given = parameters if isinstance(parameters, Mapping) else {}
@@ -120,6 +128,19 @@ def first_output(values: Any, count: int) -> FloatArray | None:
     if array.size == 0 or array.size % count:
         return None
     return array.reshape(count, -1)[:, 0]
+
+
+def numbered(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names, those that occur several times with a number.
+
+    >>> numbered(["flow", "flow", "inlet"])
+    ('flow 1', 'flow 2', 'inlet')
+    """
+    every = list(names)
+    return tuple(
+        f"{name} {every[: n + 1].count(name)}" if every.count(name) > 1 else name
+        for n, name in enumerate(every)
+    )
 
 
 def space_axes(count: int) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from twoaxis.adapters.foreign import (
     check_names,
     check_precision,
     foreign,
+    numbered,
     precision_notes,
     refuse_functions,
     space_axes,
@@ -31,11 +32,13 @@ from twoaxis.adapters.model_weights import Functions, Trained
 from twoaxis.adapters.observed import (
     Readings,
     alone_or_columns,
+    field_names,
     found_note,
     joined,
     observed_columns,
     observed_outputs,
     observed_points,
+    output_names,
 )
 from twoaxis.adapters.training_view import check_view, training_view
 from twoaxis.adapters.unknowns import (
@@ -140,7 +143,8 @@ def from_jinns(
     if view is None and loss_weights is None:
         loss_weights = _training_weights(loss, influence.widths)
     metric = training_view(view, loss_weights, [len(where)] * sum(influence.widths))
-    columns = observed_columns(field, model.outputs(where[:1], {}).shape[1])
+    outputs = output_names(model.outputs(where[:1], {}).shape[1])
+    columns = observed_columns(field, len(outputs))
 
     def freeze(
         state: JinnsModel, parameters: Mapping[str, Parameter], **more: Any
@@ -156,16 +160,18 @@ def from_jinns(
             else lambda **values: here.jacobian(where, known.by_member(values)),
             residual_at=lambda at, **values: here.residual(at, known.by_member(values)),
             field=state.outputs(where, {})[:, columns[0]],
+            field_name=outputs[columns[0]],
             axes=_axes(loss, where.shape[1]),
+            equations=_equation_names(loss, influence.widths),
             **more,
         )
 
     found = _readings(loss, model, observed)
-    seen: dict[str, Any] = dict(joined(found))
+    seen: dict[str, Any] = joined(found, outputs)
     if observed is not None and not _is_generator(observed):
         sites = observed_points(observed, where.shape[1])
         fitted = alone_or_columns(model.outputs(sites, {})[:, columns], len(sites))
-        seen = {"observed": sites, "fitted": fitted}
+        seen = {"observed": sites, "fitted": fitted, **field_names(columns, outputs)}
     exact = model if model.precision == "float64" else JinnsModel(jax, loss, params, "float64")
     batch = _whole_batch(jax, jinns, loss, known, points, observed)
     places = [each.place for each in unknowns]
@@ -649,6 +655,13 @@ def _points(loss: Any, points: Any) -> FloatArray:
             )
         points = found
     return as_points(points)
+
+
+def _equation_names(loss: Any, widths: Sequence[int]) -> tuple[str, ...]:
+    """Return the classes of the dynamic losses, a name for each component; none for one."""
+    names = [type(each).__name__ for each in loss.dynamic_loss]
+    every = [name for name, width in zip(names, widths, strict=True) for _ in range(width)]
+    return numbered(every) if len(every) > 1 else ()
 
 
 def _axes(loss: Any, columns: int) -> tuple[str, ...]:

@@ -81,11 +81,21 @@ def observed_columns(field: Any, count: int) -> list[int]:
     return [int(n) for n in chosen]
 
 
-def joined(parts: Sequence[Readings]) -> dict[str, FloatArray]:
-    """Return several sets of observations as `observed`, `data` and `fitted` of a residual.
+def field_names(columns: Sequence[int], outputs: Sequence[str]) -> dict[str, Any]:
+    """Return `fields` of a residual: names of observed outputs, where there are several."""
+    return {"fields": tuple(outputs[n] for n in columns)} if len(columns) > 1 else {}
+
+
+def output_names(count: int) -> list[str]:
+    """Return names of the outputs of a network to which its library gives none."""
+    return ["u"] if count == 1 else [f"output {n + 1}" for n in range(count)]
+
+
+def joined(parts: Sequence[Readings], outputs: Sequence[str]) -> dict[str, Any]:
+    """Return several sets of observations as `observed`, `data`, `fitted` and `fields`.
 
     Sets on the same points become columns; others follow one another, column by column, with a
-    point for each value.
+    point for each value. `outputs` are names of all outputs of the network.
     """
     if not parts:
         return {}
@@ -100,6 +110,7 @@ def joined(parts: Sequence[Readings]) -> dict[str, FloatArray]:
             "observed": first,
             "data": alone_or_columns(values, rows),
             "fitted": alone_or_columns(fitted, rows),
+            **field_names([output for each in parts for output in each.outputs], outputs),
         }
     return {
         "observed": np.concatenate([np.tile(p.points, (p.values.shape[1], 1)) for p in parts]),

@@ -353,3 +353,30 @@ def test_unknown_in_a_condition_alone_is_seen(problems):
     assert audit.delivery.gap_percent["A"] == pytest.approx(
         100 * (amplitude.item() / field - 1), rel=1e-4
     )
+
+
+def test_integro_differential_and_fractional_equations_are_refused_at_the_door():
+    k = dde.Variable(2.0)
+
+    def equation(t, u, integral):
+        return dde.grad.jacobian(u, t) + k * u - integral
+
+    data = dde.data.IDE(
+        TIME, equation, [start(k)], 4, kernel=lambda t, s: np.exp(s - t), num_domain=6,
+        num_boundary=2,
+    )  # fmt: skip
+    model = dde.Model(data, net())
+    model.compile("adam", lr=1e-3, external_trainable_variables=k, verbose=0)
+    with pytest.raises(ta.InputError, match=r"IDE, which computes.*FPDE.*IDE"):
+        from_deepxde(model, {"k": (k, K)})
+
+
+def test_unknown_fields_are_refused_at_the_door():
+    """DeepXDE trains an unknown field as an output of the network, without any variable."""
+    data = dde.data.PDE(
+        TIME, lambda t, u: dde.grad.jacobian(u, t, i=0) + u[:, 1:] * u[:, :1], [], num_domain=6
+    )
+    model = dde.Model(data, dde.nn.FNN([1, 6, 2], "tanh", "Glorot uniform"))
+    model.compile("adam", lr=1e-3, verbose=0)
+    with pytest.raises(ta.InputError, match="an unknown that is a field"):
+        from_deepxde(model, {"k": K})

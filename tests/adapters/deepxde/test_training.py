@@ -164,3 +164,11 @@ def test_pairs_of_variable_and_parameter_go_everywhere(burgers_model):
     ]
     np.testing.assert_array_equal(both[0].data["estimate"], both[1].data["estimate"])
     assert ta.from_deepxde(burgers_model.model, pair).names == both[0].parameters.names
+
+
+def test_observed_outputs_have_names(lorenz_model):
+    frozen = from_deepxde(lorenz_model.model, LORENZ, unknowns=lorenz_model.variables)
+    assert frozen.fields == ("output 1", "output 2", "output 3")
+    seen = ta.audit(frozen, noise=0.1, probe=False).group("/observations")
+    assert seen["observed_field"].values.tolist() == list(frozen.fields)
+    assert seen["axis"].values.tolist() == ["t"]

@@ -21,6 +21,7 @@ from twoaxis.adapters.deepxde.jax_backend import JaxBackend
 from twoaxis.adapters.deepxde.pytorch_backend import PyTorchBackend
 from twoaxis.adapters.deepxde.variables import delivered, named_unknowns
 from twoaxis.adapters.foreign import (
+    UNKNOWN_FIELD,
     Precision,
     about_model,
     as_numpy,
@@ -36,11 +37,13 @@ from twoaxis.adapters.model_weights import Functions, Trained
 from twoaxis.adapters.observed import (
     Readings,
     alone_or_columns,
+    field_names,
     found_note,
     joined,
     observed_columns,
     observed_outputs,
     observed_points,
+    output_names,
 )
 from twoaxis.adapters.training_view import check_view, training_view
 from twoaxis.adapters.unknowns import FrozenEquations, Unknown
@@ -172,7 +175,8 @@ def from_deepxde(
         at for at, width in zip(places_of, influence.widths, strict=True) for _ in range(width)
     ]
     metric = training_view(view, loss_weights, [len(at) for at in by_column])
-    columns = observed_columns(field, backend.field(where[:1]).shape[1])
+    outputs = output_names(backend.field(where[:1]).shape[1])
+    columns = observed_columns(field, len(outputs))
     notes = (
         *precision_notes(backend.precision, backend.precision, backend.own),
         *(note for _, notes in known.values() for note in notes),
@@ -197,6 +201,7 @@ def from_deepxde(
             field=np.concatenate(
                 [state.field(at)[:, columns[0]] for at in (by_column if evidence else [where])]
             ),
+            field_name=outputs[columns[0]],
             axes=axes_of(dde, model.data.geom),
             equations=_names(data, influence.widths, evidence),
             **more,
@@ -206,7 +211,7 @@ def from_deepxde(
     if backend.precision != "float64":
         exact = open_backend(dde, model, double=True)
     compiled = compiled_loss(model)
-    seen, found = _observations(dde, model, backend, columns, observed)
+    seen, found = _observations(dde, model, backend, columns, observed, outputs)
     places: list[Any] = [each.place for each in equations.unknowns.values()]
     imposed = [n for n in _imposed(dde, model, own) if n not in evidence]
 
@@ -257,13 +262,18 @@ def _imposed(dde: Any, model: Any, equations: int) -> list[int]:
 
 
 def _observations(
-    dde: Any, model: Any, backend: Backend, columns: list[int], observed: Any
+    dde: Any,
+    model: Any,
+    backend: Backend,
+    columns: list[int],
+    observed: Any,
+    names: Sequence[str],
 ) -> tuple[dict[str, Any], list[Readings]]:
     """Return `observed`, `data` and `fitted`, as far as known, and what was found in the model."""
     if observed is not None:
         where = observed_points(observed, np.shape(model.data.train_x)[1])
         fitted = alone_or_columns(backend.field(where)[:, columns], len(where))
-        return {"observed": where, "fitted": fitted}, []
+        return {"observed": where, "fitted": fitted, **field_names(columns, names)}, []
     found = []
     for number, condition in enumerate(model.data.bcs):
         if not _is_observation(dde, model.data, condition):
@@ -276,7 +286,7 @@ def _observations(
         found.append(
             Readings(f"condition {number + 1} (PointSetBC)", points, values.copy(), fitted, outputs)
         )
-    return dict(joined(found)), found
+    return joined(found, names), found
 
 
 def _is_observation(dde: Any, data: Any, condition: Any) -> bool:
@@ -435,7 +445,8 @@ def check_compiled(model: Any) -> None:
         raise InputError(
             "a model that was compiled with its unknowns, external_trainable_variables=[...]",
             "one without any",
-            "list them in every call of compile: a later call without them drops them",
+            "list numbers in every call of compile, as a later call without them drops them; "
+            + UNKNOWN_FIELD,
         )
 
 
@@ -454,7 +465,9 @@ def training_points(dde: Any, data: Any) -> tuple[FloatArray, int]:
         raise InputError(
             "training data of the class deepxde.data.PDE or deepxde.data.TimePDE",
             f"{type(data).__name__}, which computes its loss differently",
-            "pass the residual as a function to twoaxis.from_torch or twoaxis.from_jax",
+            "pass the residual as a function to twoaxis.from_torch or twoaxis.from_jax; fractional "
+            "(FPDE, TimeFPDE) and integro-differential (IDE) equations need it, because their "
+            "residual at a point takes other points, too",
         )
     if data.pde is None:
         raise InputError(

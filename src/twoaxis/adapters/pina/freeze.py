@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 
 from twoaxis.adapters.foreign import (
+    UNKNOWN_FIELD,
     Precision,
     about_model,
     as_numpy,
     check_names,
     check_precision,
     foreign,
+    numbered,
     precision_notes,
     refuse_functions,
 )
@@ -31,6 +33,7 @@ from twoaxis.adapters.model_weights import Functions, Trained
 from twoaxis.adapters.observed import (
     Readings,
     alone_or_columns,
+    field_names,
     found_note,
     joined,
     observed_outputs,
@@ -162,13 +165,14 @@ def from_pina(
             field=state.field(own[0].points)[:, columns[0]] if shared else None,
             field_name=problem.output_variables[columns[0]],
             axes=terms[0].axes,
+            equations=numbered([term.name for term in owners]) if len(owners) > 1 else (),
             **more,
         )
 
     found: list[Readings] = []
     if observed is None:
         found = _readings(twin, problem)
-        seen: dict[str, Any] = dict(joined(found))
+        seen: dict[str, Any] = joined(found, problem.output_variables)
     else:
         seen = _observed(twin, problem, columns, observed)
     exact = twin if twin.precision == "float64" else Twin(torch, pina, solver, "float64")
@@ -236,7 +240,11 @@ def _observed(twin: Twin, problem: Any, columns: list[int], observed: Any) -> di
         observed = observed.extract(axes).tensor
     where = observed_points(observed, len(axes))
     outputs = twin.field(twin.labelled(where, axes))
-    return {"observed": where, "fitted": alone_or_columns(outputs[:, columns], len(where))}
+    return {
+        "observed": where,
+        "fitted": alone_or_columns(outputs[:, columns], len(where)),
+        **field_names(columns, problem.output_variables),
+    }
 
 
 def _readings(twin: Twin, problem: Any) -> list[Readings]:
@@ -339,7 +347,7 @@ def _checked_problem(pina: Any, solver: Any) -> Any:
             "a solver of an InverseProblem, which has unknown parameters",
             f"the problem {type(solver.problem).__name__}, which has none",
             "derive the problem from pina.problem.InverseProblem and give it an "
-            "unknown_parameter_domain",
+            f"unknown_parameter_domain; {UNKNOWN_FIELD}",
         )
     return solver.problem
 

@@ -34,6 +34,8 @@ ROBUST = 0.98
 STEMS = 120
 # Of a map, across and up.
 PIXELS = (260, 220)
+# Slices of a domain with three or more coordinates.
+SLICES = 4
 # A place that is further from all points than so many of their distances is left empty.
 FAR = 3.0
 
@@ -49,7 +51,8 @@ def plot_evidence(
     """Draw the field, its residual or the signed evidence at the residual points.
 
     The evidence of a point is ``J (M r)``: the sum over all points is the score B. Where it is
-    positive, the point pulls the parameter down; where it is negative, up.
+    positive, the point pulls the parameter down; where it is negative, up. Of three coordinates,
+    time is cut into four slices with equally many points, or else the last one.
 
     Parameters
     ----------
@@ -77,11 +80,14 @@ def plot_evidence(
         label(ax, names[0])
         ax.set_ylabel(words)
         plain(ax.yaxis.label, of=own)
-    else:
-        drawn, more = _map(ax, points, values, quantity)
+    elif points.shape[1] == 2:
+        drawn, more = _map(ax, points, values, quantity, _limits(values, quantity))
         color_bar(ax, drawn, words, extend="both" if more else "neither", of=own)
-        beyond = f" ({', '.join(names[2:])} not shown)" if len(names) > 2 else ""
-        label(ax, f"{names[0]}{beyond}", names[1])
+        label(ax, names[0], names[1])
+    else:
+        drawn, more = _slices(ax, points, values, quantity, names)
+        color_bar(ax, drawn, words, extend="both" if more else "neither", of=own)
+        return ax
     open_frame(ax)
     return ax
 
@@ -151,20 +157,59 @@ def _line(ax: Any, x: FloatArray, values: FloatArray) -> None:
             ax.plot(x[side], values[side], ".", ms=2.5, color=color(role), rasterized=True)
 
 
-def _map(ax: Any, points: FloatArray, values: FloatArray, quantity: Quantity) -> tuple[Any, bool]:
-    """Fill the domain: every place shows the residual point that is nearest to it.
+def _limits(values: FloatArray, quantity: Quantity) -> tuple[float, float, Any]:
+    """Return the values at both ends of the colors, and the colors."""
+    if quantity == "field" and (values.min() >= 0 or values.max() <= 0):
+        low, high = map(float, np.quantile(values, [1 - ROBUST, ROBUST]))
+        return low, high if high > low else low + 1.0, "cividis"
+    high = robust_limit(values)
+    return -high, high, diverging()
+
+
+def _slices(
+    ax: Any, points: FloatArray, values: FloatArray, quantity: Quantity, names: list[str]
+) -> tuple[Any, bool]:
+    """Draw slices of time, or else of the last coordinate, as maps in the place of `ax`."""
+    cut = names.index("t") if "t" in names else len(names) - 1
+    across, up, *rest = (k for k in range(len(names)) if k != cut)
+    beyond = f" ({', '.join(names[k] for k in rest)} not shown)" if rest else ""
+    at = points[:, cut]
+    edges = np.unique(np.quantile(at, np.linspace(0, 1, SLICES + 1)))
+    number_of = np.clip(np.searchsorted(edges, at, side="right") - 1, 0, max(len(edges) - 2, 0))
+    limits = _limits(values, quantity)
+    ax.axis("off")
+    drawn, more = None, False
+    for k in np.unique(number_of).tolist():
+        own = number_of == k
+        row, column = divmod(k, 2)
+        part = ax.inset_axes((0.56 * column, 0.58 * (1 - row), 0.44, 0.37))
+        drawn, off = _map(part, points[own][:, [across, up]], values[own], quantity, limits)
+        ends = " to ".join(dict.fromkeys(number(end, ".2g") for end in _ends(at[own])))
+        part.set_title(f"{names[cut]} = {ends}", fontsize="x-small")
+        part.tick_params(labelsize="x-small")
+        label(part, f"{names[across]}{beyond}" if row else "", names[up] if not column else "")
+        open_frame(part)
+        more = more or off
+    return drawn, more
+
+
+def _ends(values: FloatArray) -> tuple[float, float]:
+    return float(values.min()), float(values.max())
+
+
+def _map(
+    ax: Any,
+    points: FloatArray,
+    values: FloatArray,
+    quantity: Quantity,
+    limits: tuple[float, float, Any],
+) -> tuple[Any, bool]:
+    """Fill the plane: every place shows the residual point that is nearest to it.
 
     Return the image, and whether values go beyond its colors.
     """
-    one_sided = quantity == "field" and (values.min() >= 0 or values.max() <= 0)
-    if one_sided:
-        low, high = np.quantile(values, [1 - ROBUST, ROBUST])
-        high = high if high > low else low + 1.0
-        shades: Any = "cividis"
-    else:
-        high = robust_limit(values)
-        low, shades = -high, diverging()
-    places, held = _each_place_once(points[:, :2], values, quantity)
+    low, high, shades = limits
+    places, held = _each_place_once(points, values, quantity)
     image, extent = _mosaic(places, held)
     drawn = ax.imshow(
         image,
