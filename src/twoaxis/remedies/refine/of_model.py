@@ -415,15 +415,16 @@ def _step(
 def _newton(
     model: _Model, weights: FloatArray, q: FloatArray, weight: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-    r"""Return the weight rows and the parameter block of the inverse, the step of q, and the
+    r"""Return the last columns of the inverse, the step of q, and the number of free directions.
 
-    number of free directions: with the derivatives F of the fitted data by the weights, in noise
-    levels, and the information :math:`A_{\theta\theta}` of data and equation together,
+    With the derivatives F of the fitted data by the weights, in noise levels, and the information
+    :math:`A_{\theta\theta}` of data and equation together, that number is
 
-    .. math:: \operatorname{tr} F A_{\theta\theta}^{-1} F^\top .
+    .. math:: \operatorname{tr} F A_{\theta\theta}^{-1} F^\top :
 
-    At fixed parameters the data alone decide in so many directions of the field. A field that
-    equation and conditions determine has none.
+    at fixed parameters the data alone decide in so many directions of the field. A field that
+    equation and conditions determine has none. The columns come as rows of the weights and as
+    the block of the parameters, which is their covariance.
     """
     from scipy.linalg import cho_solve, solve_triangular
 
