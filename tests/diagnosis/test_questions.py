@@ -296,6 +296,32 @@ def test_data_without_a_forward_model():
     assert "data.no_noise" in [m.code for m in without.messages]
 
 
+class Slow(Quadratic):
+    """A loss of many weights that takes many iterations; it counts its evaluations."""
+
+    weights = 200_000
+    calls = 0
+
+    @property
+    def start(self):
+        return np.append(np.ones(self.weights), np.log(self.now))
+
+    positions = {"k": 200_000}  # noqa: RUF012
+
+    def value_and_gradient(self, vector):
+        self.calls += 1
+        stiff = np.logspace(-4, 2, len(vector))
+        return float(stiff @ vector**2), 2 * stiff * vector
+
+
+@pytest.mark.parametrize(("probe", "most"), [(None, 20), (30, 30)])
+def test_a_probe_of_a_large_model_is_shorter(probe, most):
+    loss = Slow(1.0, 1.2)
+    ta.audit(field(1.2, objective=loss), probe=probe)
+    # One check and one first evaluation; hardly any iteration of a quadratic takes two.
+    assert most <= loss.calls <= 1.3 * most + 4
+
+
 @pytest.mark.parametrize("length", [0, 59, 61])
 def test_data_and_field_of_other_lengths(length):
     with pytest.raises(ta.InputError, match="60 observations"):

@@ -10,6 +10,8 @@ import pytest
 
 import twoaxis as ta
 from twoaxis import plots
+from twoaxis.report.figures.profile import close_limits
+from twoaxis.report.sections import profile_section
 
 FORBIDDEN = re.compile("(?<!standard )error|truth", re.IGNORECASE)
 
@@ -343,3 +345,21 @@ def test_three_coordinates_are_drawn_in_slices(axes):
     shown = [name for name in axes if name != axes[cut]]
     assert (maps[2].get_xlabel(), maps[2].get_ylabel()) == tuple(shown)
     assert len({part.images[0].get_clim() for part in maps}) == 1
+
+
+def test_close_values_have_a_picture_of_their_own():
+    x = np.linspace(0, 1, 40)
+
+    def audited(low, high):
+        k = ta.Parameter(truth=1.0, delivered=1.02, bounds=(low, high))
+        return ta.audit(lambda k: (k - 1.05) * x + 0.01, {"k": k}, ta.views.Pointwise(), points=x)
+
+    far, near = audited(1e-3, 1e3), audited(0.9, 1.2)
+    low, high = close_limits(far.scan, "k")
+    marks = [1.0, 1.02, far.scan.minimum["k"]]
+    span = np.log(max(marks) / min(marks))
+    assert np.log([low, high]) == pytest.approx(
+        [np.log(min(marks)) - span, np.log(max(marks)) + span]
+    )
+    assert close_limits(near.scan, "k") is None
+    assert len(profile_section(far).pictures) == 1 + len(profile_section(near).pictures) == 2

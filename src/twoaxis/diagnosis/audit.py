@@ -52,6 +52,9 @@ SAME_VIEW_RTOL = 1e-9
 CHEAP_POINTS = 2500
 CHEAP_RANK = 256
 MODES = 128
+# A probe of the loss that nobody asked for takes seconds: fewer iterations where weights times
+# points exceed this.
+LARGE_PROBE, FEW_ITERATIONS = 1e7, 20
 # Starts of the scan of several parameters come from so many places over their bounds, where each
 # costs an evaluation of the residual; `twoaxis.frozen_scan` takes a grid.
 PLACES_PER_CANDIDATE = 12
@@ -140,7 +143,8 @@ def audit(
     probe : bool or int, optional
         Whether to continue training for a few iterations on the loss that the frozen residual
         carries, or how many, to see whether it had finished; by default where there is a loss,
-        and neither a history of the parameters nor snapshots.
+        and neither a history of the parameters nor snapshots: 50 iterations, or 20 where weights
+        times residual points exceed ten million.
     notes : sequence of str or Message
         Your own sentences, which come first among the messages.
     about : mapping of str to str, optional
@@ -320,6 +324,8 @@ def _probed(
             "pass FrozenResidual(..., objective=twoaxis.objective(...)), or leave probe out",
         )
     iterations: Any = {} if probe is None or probe is True else {"iterations": probe}
+    if probe is None and np.size(frozen.objective.start) * _count(frozen) > LARGE_PROBE:
+        iterations = {"iterations": FEW_ITERATIONS}
     try:
         return probe_loss(frozen.objective, frozen, progress=True, **iterations), []
     except InputError as error:
@@ -327,6 +333,12 @@ def _probed(
             raise
         text = f"whether training had finished is not known: {error}"
         return None, [Message("training.not_probed", text, "warning")]
+
+
+def _count(frozen: FrozenResidual) -> int:
+    """Return the number of residual points."""
+    points = frozen.points
+    return sum(map(len, points)) if isinstance(points, tuple) else len(points)
 
 
 def _about(

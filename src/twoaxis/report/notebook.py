@@ -37,7 +37,7 @@ def audit_fragment(audit: Audit) -> str:
         *(section.pictures[0] for section in functions),
         *(parameters_section(audit).pictures[:1] if several else ()),
         *map_section(audit).pictures,
-        *profile_section(audit).pictures,
+        *profile_section(audit, close=False).pictures,
     ]
     fragment: str = template("notebook.html").render(
         **heading(audit),

@@ -230,8 +230,8 @@ def _resolution(audit: Audit) -> Section:
     return Section("resolution", "Resolution of the observations", pictures, missing)
 
 
-def profile_section(audit: Audit) -> Section:
-    """Draw the frozen profiles."""
+def profile_section(audit: Audit, *, close: bool = True) -> Section:
+    """Draw the frozen profiles; `close` to marked values again, where the bounds are far wider."""
     lowest = (
         "With the other parameters held at the center, the lowest point of this curve is not what "
         "the frozen field prefers: that is the joint minimum, and its"
@@ -249,6 +249,11 @@ def profile_section(audit: Audit) -> Section:
         svg = inline_svg(profile.plot_profile, audit, alt=words, parameter=name)
         under = ", under the audited view." if audit.cross_view else "."
         pictures.append(Picture(svg, f"{caption}{under}", reading))
+        near = profile.close_limits(audit.scan, name)
+        if close and near is not None:
+            options: dict[str, Any] = {"parameter": name, "limits": near}
+            svg = inline_svg(profile.plot_profile, audit, alt=f"Close. {words}", **options)
+            pictures.append(Picture(svg, f"{caption}, close to the marked values.", reading))
         if audit.cross_view:
             words = f"Training view. {profile.describe(audit.training.scan, name)}"
             svg = inline_svg(

@@ -21,6 +21,8 @@ LOGARITHMIC = 30.0
 DEPTH = 1e-9
 # Values of a part of a profile.
 FINE = 300
+# Marked values that take less than this share of the bounds get a picture of their own.
+CLOSE = 0.1
 
 
 def plot_profile(
@@ -85,6 +87,23 @@ def plot_profile(
     if legend:
         legend_above(ax)
     return ax
+
+
+def close_limits(found: FrozenScan, name: str) -> tuple[float, float] | None:
+    """Return values around center, minimum and delivered value, where the bounds are far wider.
+
+    The marked values take up a third of the width; None where a picture of all bounds is as good.
+    """
+    own = found.parameters[name]
+    marks = [found.center.values[name], own.delivered, (found.minimum or {}).get(name)]
+    q = own.to_coordinate([mark for mark in marks if mark is not None])
+    low, high = own.coordinate_bounds
+    span = float(np.ptp(q))
+    if not 0 < span < CLOSE * (high - low):
+        return None
+    ends = np.clip([q.min() - span, q.max() + span], low, high)
+    first, last = own.to_value(ends)
+    return float(first), float(last)
 
 
 def sliced(found: FrozenScan) -> bool:
