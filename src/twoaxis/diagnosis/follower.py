@@ -142,7 +142,7 @@ class Follower:
         resolution: Resolution | None = None,
         layout: Any = None,
         tolerance: Tolerance | None = None,
-        drift: float = 0.1,
+        drift: float = 0.05,
         patience: int = 3,
         max_share: float = 0.02,
         sinks: Sequence[Any] = (),
@@ -496,7 +496,7 @@ def _check_numbers(every: Any, drift: Any, patience: Any, max_share: Any) -> Non
                 f"{name} as an integer of at least 1", f"{name}={value!r}", f"pass {name}=3"
             )
     if not (is_real(drift) and 0 < drift < np.inf):
-        raise InputError("drift as a positive number", f"drift={drift!r}", "pass drift=0.1")
+        raise InputError("drift as a positive number", f"drift={drift!r}", "pass drift=0.05")
     if not (is_real(max_share) and 0 < max_share <= 1):
         raise InputError(
             "max_share above 0 and at most 1", f"max_share={max_share!r}", "pass max_share=0.02"
