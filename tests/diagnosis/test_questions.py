@@ -622,3 +622,14 @@ def test_misfit_of_the_field_where_the_noise_is_not_known():
     found = ta.audit(field(1.2), data=decay(TRUE), fitted=decay(TRUE) + 0.1 * decay(TRUE).std())
     (message,) = [m for m in found.messages if m.code == "data.no_noise"]
     assert message.numbers["relative_misfit"] == pytest.approx(0.1)
+
+
+def test_the_likelihood_does_not_reach_for_a_value_far_away():
+    found = audited(4.9)
+    group, matched = (found.group(f"/{n}").sel(parameter="k") for n in ("likelihood", "matched"))
+    width = np.log(float(matched["upper"]) / float(matched["lower"]))
+    reach = np.log(group["value"].values.max() / float(matched["estimate"]))
+    assert reach == pytest.approx(10 * width, rel=1e-6)
+    assert reach < np.log(4.9 / TRUE)
+    near = audited(1.1).group("/likelihood").sel(parameter="k")
+    assert near["value"].values.max() == pytest.approx(1.1, rel=0.02)

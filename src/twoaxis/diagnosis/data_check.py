@@ -148,8 +148,10 @@ def _several_layouts(resolution: Resolution) -> Message:
     return Message("data.several_layouts", text, numbers={"layouts": len(names)})
 
 
-# Values at which a profile likelihood is drawn.
+# Values at which a profile likelihood is drawn, and how far from the estimate they lie at most, in
+# widths of its interval.
 CANDIDATES = 41
+FAR = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -442,7 +444,8 @@ def _likelihood(
     """Return the profile likelihood of every parameter of interest, around its estimate.
 
     It reaches from the interval of the matched fit about as far again on both sides, and to the
-    delivered value.
+    delivered value where that is not much further: refits far away take the most model runs, and
+    no picture shows how improbable such a value is.
     """
     parameters = subject.parameters
     values = np.full((len(parameters), CANDIDATES), np.nan)
@@ -457,7 +460,9 @@ def _likelihood(
         )
         ends = [low - (best - low), high + (high - best)]
         if parameter.delivered is not None:
-            ends.append(float(model.to_coordinate(parameter.delivered)))
+            far = FAR * (high - low)
+            delivered = float(model.to_coordinate(parameter.delivered))
+            ends.append(min(max(delivered, best - far), best + far))
         least, most = model.coordinate_bounds
         around = np.linspace(max(min(ends), least), min(max(ends), most), CANDIDATES)
         values[j] = np.clip(model.to_value(around), *model.bounds)
