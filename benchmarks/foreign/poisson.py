@@ -1,0 +1,93 @@
+"""PINA's tutorial on inverse problems: where is the source of a Poisson equation in a square?"""
+
+import logging
+import sys
+
+import numpy as np
+import torch
+from pina import Condition, LabelTensor, Trainer
+from pina.domain import CartesianDomain
+from pina.equation import Equation
+from pina.equation.zoo import FixedValue
+from pina.model import FeedForward
+from pina.operator import laplacian
+from pina.optim import TorchOptimizer
+from pina.problem import InverseProblem, SpatialProblem
+from pina.solver import PhysicsInformedSingleModelSolver
+from scipy.interpolate import RegularGridInterpolator
+from scipy.sparse import diags_array, eye_array, kron
+from scipy.sparse.linalg import splu
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+sites = np.random.default_rng(0).uniform(-1.9, 1.9, (100, 2))
+grid = np.linspace(-2, 2, 81)
+second = diags_array([1.0, -2.0, 1.0], offsets=[-1, 0, 1], shape=(79, 79)) / 0.05**2
+solved = splu((kron(second, eye_array(79)) + kron(eye_array(79), second)).tocsc())
+
+
+def simulate(mu1, mu2):
+    """The field at the sites, by finite differences on 81 by 81 points."""
+    x, y = np.meshgrid(grid[1:-1], grid[1:-1], indexing="ij")
+    source = np.exp(-2 * (x - mu1) ** 2 - 2 * (y - mu2) ** 2)
+    field = np.pad(solved.solve(source.ravel()).reshape(79, 79), 1)
+    return RegularGridInterpolator((grid, grid), field, "cubic")(sites)[:, None]
+
+
+readings = simulate(0.5, 0.5)
+
+
+def poisson(input_, output_, params_):
+    x, y = input_.extract("x"), input_.extract("y")
+    source = torch.exp(-2 * (x - params_["mu1"]) ** 2 - 2 * (y - params_["mu2"]) ** 2)
+    return laplacian(output_, input_, d=["x", "y"]) - source
+
+
+class Poisson(SpatialProblem, InverseProblem):
+    output_variables = ["u"]
+    spatial_domain = CartesianDomain({"x": [-2, 2], "y": [-2, 2]})
+    unknown_parameter_domain = CartesianDomain({"mu1": [-1, 1], "mu2": [-1, 1]})
+    domains = {
+        "left": CartesianDomain({"x": -2, "y": [-2, 2]}),
+        "right": CartesianDomain({"x": 2, "y": [-2, 2]}),
+        "low": CartesianDomain({"x": [-2, 2], "y": -2}),
+        "high": CartesianDomain({"x": [-2, 2], "y": 2}),
+        "inside": CartesianDomain({"x": [-2, 2], "y": [-2, 2]}),
+    }
+    conditions = {
+        **{
+            side: Condition(domain=side, equation=FixedValue(0.0))
+            for side in ("left", "right", "low", "high")
+        },
+        "inside": Condition(domain="inside", equation=Equation(poisson)),
+        "data": Condition(
+            input=LabelTensor(torch.tensor(sites).float(), ["x", "y"]),
+            target=LabelTensor(torch.tensor(readings).float(), ["u"]),
+        ),
+    }
+
+
+problem = Poisson()
+problem.discretise_domain(20, "grid", domains=["inside"])
+problem.discretise_domain(100, "random", domains=["left", "right", "low", "high"])
+solver = PhysicsInformedSingleModelSolver(
+    problem=problem,
+    model=FeedForward(2, 1, layers=[20, 20, 20], func=torch.nn.Softplus),
+    optimizer=TorchOptimizer(torch.optim.Adam, lr=6e-3),
+)
+off = ("enable_progress_bar", "enable_model_summary", "enable_checkpointing", "logger")
+Trainer(solver, max_epochs=int(sys.argv[1]), accelerator="cpu", **dict.fromkeys(off, False)).train()
+
+# --- first verdict
+import twoaxis as ta
+
+parameters = {
+    name: ta.Parameter(truth=0.5, bounds=(-1, 1), coordinate="linear") for name in ("mu1", "mu2")
+}
+frozen = ta.from_pina(solver, parameters)
+first = ta.audit(frozen)
+# --- audit
+resolution = ta.resolve(simulate, parameters, data=readings)
+tolerance = ta.Tolerance(material=5, resolution=5, preference=5)
+audit = ta.audit(frozen, resolution=resolution, tolerance=tolerance)
