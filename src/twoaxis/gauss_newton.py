@@ -64,7 +64,7 @@ class Continuation:
     """
 
     first: float = 10.0
-    free: float = 1e4
+    free: float = 1e5
     plateau: float = 1e6
     last: float = 3e6
     growth: float = 3.0
@@ -83,7 +83,7 @@ class Continuation:
             raise InputError(
                 "weights with 0 < first <= free <= plateau <= last",
                 f"{weights}",
-                "pass Continuation(first=10, free=1e4, plateau=1e6, last=3e6)",
+                "pass Continuation(first=10, free=1e5, plateau=1e6, last=3e6)",
             )
         if not (is_real(self.growth) and 1 < self.growth <= 1e3):
             raise InputError(

@@ -54,11 +54,11 @@ class Sines:
         angles = inputs.values @ self.waves.T + self.phases
         result = {"u": np.sin(angles) @ self.amplitudes}
         for i, axis in enumerate(problem.domain):
-            by_input = np.cos(angles) @ (self.amplitudes * self.waves[:, i])
-            twice = -np.sin(angles) @ (self.amplitudes * self.waves[:, i] ** 2)
-            first, second = inputs.first[:, i], inputs.second[:, i]
-            result[f"u_{axis}"] = by_input * first
-            result[f"u_{axis * 2}"] = twice * first**2 + by_input * second
+            first, second = (part[:, :, i] @ self.waves.T for part in inputs[1:])
+            result[f"u_{axis}"] = (np.cos(angles) * first) @ self.amplitudes
+            result[f"u_{axis * 2}"] = (
+                np.cos(angles) * second - np.sin(angles) * first**2
+            ) @ self.amplitudes
         return {key: result[key].astype(dtype) for key in problem.derivatives}
 
 
@@ -86,7 +86,8 @@ def test_every_problem_has_an_ansatz_in_its_own_names(problem):
         assert tuple(arrays) == problem.derivatives
         assert all(v.shape == (2,) and v.dtype == np.float64 for v in arrays.values())
     inputs = problem.ansatz.inputs(points)
-    assert all(v.shape == (2, 2) and v.dtype == np.float64 for v in inputs)
+    assert [v.shape for v in inputs] == [(2, 2), (2, 2, 2), (2, 2, 2)]
+    assert all(v.dtype == np.float64 for v in inputs)
 
 
 @EVERY_EVOLUTION
@@ -291,9 +292,28 @@ def test_derivatives_of_inputs(problem):
             second = jax.vmap(jax.grad(slope, argnums=i))(*columns)
             other = jax.vmap(jax.grad(one, argnums=1 - i))(*columns)
         assert_allclose(inputs.values[:, i], values, rtol=1e-14, err_msg=axis)
-        assert_allclose(inputs.first[:, i], first, rtol=1e-13, atol=1e-15, err_msg=axis)
-        assert_allclose(inputs.second[:, i], second, rtol=1e-13, err_msg=axis)
+        assert_allclose(inputs.first[:, i, i], first, rtol=1e-13, atol=1e-15, err_msg=axis)
+        assert_allclose(inputs.second[:, i, i], second, rtol=1e-13, err_msg=axis)
         assert_array_equal(other, 0)  # each input depends on one coordinate alone
+        assert_array_equal(inputs.first[:, i, 1 - i], 0)
+        assert_array_equal(inputs.second[:, i, 1 - i], 0)
+
+
+def test_derivatives_of_the_variables_of_a_layer():
+    points = samples(BUCKLEY_LEVERETT)
+    found = BUCKLEY_LEVERETT.ansatz.layer_inputs(points)
+
+    def variables(z):
+        x, t = z
+        return jnp.stack([x, t, jnp.sqrt(2 * t), erfc((x - 0.25) / jnp.sqrt(0.04 * t)) / 2])
+
+    with jax.enable_x64(True):
+        values = jax.vmap(variables)(jnp.asarray(points))
+        first = jax.vmap(jax.jacfwd(variables))(jnp.asarray(points))
+        second = jax.vmap(jax.jacfwd(jax.jacfwd(variables)))(jnp.asarray(points))
+    assert_allclose(found.values, values, rtol=1e-13, atol=1e-15)
+    for got, wanted in ((found.first, first), (found.second, np.einsum("nmaa->nma", second))):
+        assert_allclose(got, wanted, rtol=1e-9, atol=1e-12 * np.abs(wanted).max())
 
 
 @EVERY_PROBLEM
@@ -318,7 +338,8 @@ def test_finite_on_the_closed_domain(problem):
     y = np.concatenate([np.linspace(low, high, 41), low + tiny])
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     parts = (problem.ansatz.lift(points), problem.ansatz.factor(points))
-    for arrays in (*parts, problem.ansatz.inputs(points)._asdict()):
+    maps = [read for read in (problem.ansatz.inputs, problem.ansatz.layer_inputs) if read]
+    for arrays in (*parts, *(read(points)._asdict() for read in maps)):
         for key, values in arrays.items():
             assert np.isfinite(values).all(), key
     for key, values in composed(problem, Sines(1), points).items():
@@ -406,5 +427,5 @@ def test_inputs_are_the_coordinates_unless_said_otherwise():
     points = np.array([[0.3, 0.2], [0.1, 0.4]])
     values, first, second = identity(points)
     assert_array_equal(values, points)
-    assert (first == 1).all()
+    assert_array_equal(first, np.stack([np.eye(2)] * 2))
     assert (second == 0).all()

@@ -89,22 +89,41 @@ def test_the_jacobian_is_that_of_differences(system):
     assert_allclose(jacobian @ moved, expected, atol=1e-7 * np.abs(expected).max())
 
 
-def test_covariance_and_step_are_those_of_the_dense_system(system):
+def least_squares(jacobian, right, ridge):
+    """``argmin |jacobian v - right|^2 + ridge |v|^2``, by an orthogonal factorization."""
+    count = jacobian.shape[1]
+    held = np.concatenate([jacobian, np.sqrt(ridge) * np.eye(count)])
+    return np.linalg.lstsq(held, np.concatenate([right, np.zeros(count)]))[0]
+
+
+@pytest.mark.parametrize("weight", [50.0, 5e6])
+def test_the_reduced_problem_is_least_squares_over_fields_that_obey_the_equation(system, weight):
     stacked, vector, unravel = system
+    observed = len(stacked.data["values"])
     with jax.enable_x64(True):
-        columns, step = stacked.inverse_columns(vector, unravel, 50.0)
-        sites = jnp.arange(4 * 15)
+        found = jax.tree.map(np.array, stacked.reduced(vector, unravel, weight))
 
         def values(v):
-            return stacked.values(unravel(v), sites=sites, weight=50.0)
+            return stacked.values(unravel(v), sites=jnp.arange(4 * 15), weight=1.0)
 
         jacobian, f = np.array(jax.jacfwd(values)(vector)), np.array(values(vector))
-    matrix = jacobian.T @ jacobian
-    matrix += 1e-9 * np.trace(matrix) / len(matrix) * np.eye(len(matrix))
-    expected = np.linalg.inv(matrix)[:, -1]
-    # The matrix has a condition number near 1e9, and a Cholesky factor is no inverse.
-    assert_allclose(columns[:, 0], expected, atol=1e-5 * np.abs(expected).max())
-    assert_allclose(step[0], -np.linalg.solve(matrix, jacobian.T @ f)[-1], rtol=1e-5)
+    equation, by_q = jacobian[observed:, :-1], jacobian[observed:, -1]
+    ridge = 1e-9 * (equation**2).sum() / equation.shape[1]
+    tangent = least_squares(equation, -by_q, ridge)
+    slopes = jacobian[:observed, :-1] @ tangent
+    corrected = f[:observed] + jacobian[:observed, :-1] @ least_squares(
+        equation, -f[observed:], ridge
+    )
+    assert_allclose(found.tangent[:, 0], tangent, atol=1e-6 * np.abs(tangent).max())
+    assert_allclose(found.covariance, [[1 / (slopes @ slopes)]], rtol=1e-5)
+    assert_allclose(found.step, [-(slopes @ corrected) / (slopes @ slopes)], rtol=1e-5)
+
+
+def test_open_conditions_are_left_to_the_data():
+    settings = settings_for("burgers", "gauss-newton", conditions="soft")
+    assert settings.conditions_are_open
+    assert not settings_for("burgers", "gauss-newton").conditions_are_open
+    assert not settings_for("darcy", "gauss-newton", conditions="soft").conditions_are_open
 
 
 def test_a_steep_start_counts_less_and_a_smooth_one_is_left_alone():

@@ -11,7 +11,15 @@ from twoaxis.training import Network
 from twoaxis.training.network import derivative_orders, derivatives, value
 
 ALL = ("u", "u_x", "u_t", "u_xx", "u_tt")
-RAW = [(1.0, 0.0)] * 2
+
+
+def raw(inputs):
+    """Slopes of coordinates that are inputs themselves."""
+    unit = np.eye(inputs)
+    return [(unit[:, [k]], np.zeros((inputs, 1))) for k in range(inputs)]
+
+
+RAW = raw(2)
 
 
 @pytest.fixture(autouse=True)
@@ -80,20 +88,29 @@ def test_any_number_of_axes(made, inputs):
     axes = "xyt"[:inputs]
     layers, where = drawn(6, 2, inputs), points(9, inputs)
     wanted = jax.jit(lambda *given: nested(made, *given, axes))(layers, where)
-    found = derivatives(layers, where.T, [(1.0, 0.0)] * inputs, axes, list(wanted), np)
+    found = derivatives(layers, where.T, raw(inputs), axes, list(wanted), np)
     for name in wanted:
         assert_allclose(found[name], wanted[name], rtol=1e-11, atol=1e-14, err_msg=name)
 
 
 def test_inputs_that_are_functions_of_the_coordinates(made):
-    layers, where = drawn(8, 2), points()
+    layers, where = drawn(8, 2, inputs=3), points()
 
     def bent(z):
-        return made.network_at(layers, jnp.stack([jnp.sin(2 * z[0]), z[1] ** 3]))
+        x, t = z
+        return made.network_at(layers, jnp.stack([jnp.sin(2 * x), t**3, x * x * t]))
 
     x, t = where.T
-    slopes = [(2 * np.cos(2 * x), -4 * np.sin(2 * x)), (3 * t**2, 6 * t)]
-    found = derivatives(layers, np.stack([np.sin(2 * x), t**3]), slopes, ("x", "t"), ALL, np)
+    zero = np.zeros_like(x)
+    slopes = [
+        (
+            np.stack([2 * np.cos(2 * x), zero, 2 * x * t]),
+            np.stack([-4 * np.sin(2 * x), zero, 2 * t]),
+        ),
+        (np.stack([zero, 3 * t**2, x * x]), np.stack([zero, 6 * t, zero])),
+    ]
+    inputs = np.stack([np.sin(2 * x), t**3, x * x * t])
+    found = derivatives(layers, inputs, slopes, ("x", "t"), ALL, np)
     gradient = jax.jit(jax.vmap(jax.grad(bent)))(where)
     hessian = jax.jit(jax.vmap(jax.hessian(bent)))(where)
     for i, axis in enumerate("xt"):

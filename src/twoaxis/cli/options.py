@@ -41,14 +41,16 @@ class ConditionsName(StrEnum):
 
     soft = "soft"
     exact = "exact"
+    layered = "layered"
 
 
 Device = Annotated[DeviceName, typer.Option(help="auto uses a GPU if there is one.")]
 Conditions = Annotated[
     ConditionsName | None,
     typer.Option(
-        help="exact builds initial and boundary conditions into the field.  "
-        "[default: soft; gauss-newton exact]"
+        help="exact builds initial and boundary conditions into the field; layered also gives "
+        "the network the variables of a jump in them.  "
+        "[default: soft; gauss-newton layered, or exact where there is no jump]"
     ),
 ]
 Method = Annotated[str, typer.Option(help=f"One of {', '.join(METHOD_NAMES)}.")]

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import erfc
 
 from twoaxis.parameters import Parameter
-from twoaxis.problems.ansatz import Ansatz, InputMap, similarity
+from twoaxis.problems.ansatz import Ansatz, InputMap, one_each, similarity
 from twoaxis.problems.problem import (
     EvolutionProblem,
     FloatArray,
@@ -93,7 +93,7 @@ def inputs(points: FloatArray) -> InputMap:
     """``sin(pi x / 2)``, whose slope vanishes at both ends, and ``t``."""
     x, t = points[:, 0], points[:, 1]
     sine, slope = np.sin(np.pi / 2 * x), np.pi / 2 * np.cos(np.pi / 2 * x)
-    return InputMap(
+    return one_each(
         values=np.column_stack([sine, t]),
         first=np.column_stack([slope, np.ones_like(t)]),
         second=np.column_stack([-((np.pi / 2) ** 2) * sine, np.zeros_like(t)]),

@@ -5,7 +5,8 @@ r"""Fields that satisfy the conditions of a problem whatever a network returns.
 The lift :math:`g` has the initial and boundary values, and the factor :math:`\varphi`
 vanishes where they are given, so the network :math:`N` does not change them. Where a slope is
 given instead of a value, the network reads its coordinate through a map :math:`s` whose own
-slope vanishes there.
+slope vanishes there. Where a condition jumps, the field is smooth in the variables of the layer
+that diffusion makes of the jump, and not in the coordinates: the network may read both.
 
 All three are known functions of position. They are evaluated once, in float64, at points
 that stay fixed; what remains for each step of a training is `compose`.
@@ -30,21 +31,27 @@ FAR = 40.0
 
 
 class InputMap(NamedTuple):
-    """Inputs of a network at N points: each coordinate through a map of its own.
+    """Inputs of a network at N points, as functions of the coordinates.
 
     Attributes
     ----------
-    values : array, shape (N, k)
-        ``s_i(z_i)``: the inputs, as many as there are coordinates.
-    first, second : array, shape (N, k)
-        ``ds_i/dz_i`` and ``d^2 s_i/dz_i^2``. The chain rule turns a network's derivatives
-        by its inputs into those by the coordinates: ``N_a = N_i first`` and
-        ``N_aa = N_ii first^2 + N_i second``.
+    values : array, shape (N, m)
+        ``s_i(z)``.
+    first, second : array, shape (N, m, k)
+        ``ds_i/dz_a`` and ``d^2 s_i/dz_a^2``. The chain rule turns a network's derivatives by its
+        inputs into those by the coordinates: ``N_a = sum_i N_i s_i,a`` and
+        ``N_aa = sum_ij N_ij s_i,a s_j,a + sum_i N_i s_i,aa``.
     """
 
     values: FloatArray
     first: FloatArray
     second: FloatArray
+
+
+def one_each(values: FloatArray, first: FloatArray, second: FloatArray) -> InputMap:
+    """Return inputs that depend on one coordinate each, in their order; all of shape (N, k)."""
+    unit = np.eye(values.shape[1])
+    return InputMap(values, first[:, :, None] * unit, second[:, :, None] * unit)
 
 
 def identity(points: FloatArray) -> InputMap:
@@ -54,7 +61,7 @@ def identity(points: FloatArray) -> InputMap:
     ----------
     points : array, shape (N, k)
     """
-    return InputMap(points, np.ones_like(points), np.zeros_like(points))
+    return one_each(points, np.ones_like(points), np.zeros_like(points))
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,9 @@ class Ansatz:
     inputs : callable
         ``inputs(points)``: what the network reads at those points. The coordinates
         themselves unless said otherwise.
+    layer_inputs : callable, optional
+        The same with the variables of a layer that the conditions create, for networks that are
+        to resolve it; see ``conditions="layered"`` of `twoaxis.train`.
 
     Examples
     --------
@@ -84,6 +94,7 @@ class Ansatz:
     lift: Callable[[FloatArray], dict[str, FloatArray]]
     factor: Callable[[FloatArray], dict[str, FloatArray]]
     inputs: Callable[[FloatArray], InputMap] = identity
+    layer_inputs: Callable[[FloatArray], InputMap] | None = None
 
 
 def compose(

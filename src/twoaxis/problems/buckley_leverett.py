@@ -8,8 +8,8 @@ with :math:`u(x, 0) = 1` for :math:`x < 0.25` and 0 beyond, :math:`u(0, t) = 1`,
 residual is not affine in it.
 
 No smooth field starts as a step. The exact ansatz starts from the step that diffusion
-alone has smoothed, :math:`\tfrac12\,\mathrm{erfc}((x - 0.25)/\sqrt{4 D t})` with
-:math:`D = 0.01`: at ``t = 0`` it is the step itself.
+alone has smoothed, :math:`\tfrac12\,\mathrm{erfc}(z)`, :math:`z = (x - 0.25)/\sqrt{4 D t}`
+and :math:`D = 0.01`: at ``t = 0`` it is the step itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import erfc
 
 from twoaxis.parameters import Parameter
-from twoaxis.problems.ansatz import Ansatz, similarity
+from twoaxis.problems.ansatz import Ansatz, InputMap, similarity
 from twoaxis.problems.problem import (
     EvolutionProblem,
     FixedEnds,
@@ -31,6 +31,8 @@ from twoaxis.problems.problem import (
 
 DIFFUSION = 0.01
 FRONT = 0.25
+# Second derivatives by time before this time, which overflow, are given as zero.
+INSTANT = 1e-60
 ENDS = FixedEnds(left=1.0, right=0.0)
 
 
@@ -62,14 +64,22 @@ def initial(x: FloatArray) -> FloatArray:
 
 
 def smoothed_step(x: FloatArray, t: FloatArray) -> dict[str, FloatArray]:
-    """``s = erfc(z) / 2``, ``z = (x - 0.25) / sqrt(4 D t)``, and ``s_t = D s_xx``.
+    """``s = erfc(z) / 2``, ``z = (x - 0.25) / sqrt(4 D t)``, ``s_t = D s_xx`` and ``s_tt``.
 
     At ``t = 0`` the values are `initial` and the derivatives zero, as beside the step.
     """
     z, width = similarity(x - FRONT, t, DIFFUSION)
     slope = -np.exp(-(z**2)) / (np.sqrt(np.pi) * width)
     curvature = -2 * z * slope / width
-    return {"u": erfc(z) / 2, "u_t": DIFFUSION * curvature, "u_x": slope, "u_xx": curvature}
+    again = np.divide(3 - 2 * z**2, 2 * t, out=np.zeros_like(t), where=t > INSTANT)
+    return {
+        "u": erfc(z) / 2,
+        "u_t": DIFFUSION * curvature,
+        "u_x": slope,
+        "u_xx": curvature,
+        # z_t = -z / (2 t)
+        "u_tt": -DIFFUSION * curvature * again,
+    }
 
 
 def lift(points: FloatArray) -> dict[str, FloatArray]:
@@ -99,14 +109,42 @@ def factor(points: FloatArray) -> dict[str, FloatArray]:
     infinite, is given as zero.
     """
     x, t = points[:, 0], points[:, 1]
-    across, root = 4 * x * (1 - x), np.sqrt(2 * t)
-    speed = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+    across = 4 * x * (1 - x)
+    root, speed = root_of_time(t)
     return {
         "u": root * across,
         "u_t": speed * across,
         "u_x": 4 * root * (1 - 2 * x),
         "u_xx": -8 * root,
     }
+
+
+def root_of_time(t: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``sqrt(2 t)`` and its slope, which is given as zero at ``t = 0``."""
+    root = np.sqrt(2 * t)
+    return root, np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+
+
+def layer_inputs(points: FloatArray) -> InputMap:
+    """``x``, ``t``, ``sqrt(2 t)`` and the smoothed step.
+
+    Near the beginning the field is a smooth function of ``z`` and ``sqrt(t)``, and no smooth one
+    of x and t. The smoothed step stands for ``z``: it is bounded, and flat where the field is.
+    """
+    x, t = points[:, 0], points[:, 1]
+    root, speed = root_of_time(t)
+    step = smoothed_step(x, t)
+    one, zero = np.ones_like(x), np.zeros_like(x)
+    by_x = np.column_stack([one, zero, zero, step["u_x"]])
+    by_t = np.column_stack([zero, one, speed, step["u_t"]])
+    by_xx = np.column_stack([zero, zero, zero, step["u_xx"]])
+    root_tt = np.where(t > INSTANT, -(np.minimum(speed, 1 / INSTANT) ** 3), 0.0)
+    by_tt = np.column_stack([zero, zero, root_tt, step["u_tt"]])
+    return InputMap(
+        values=np.column_stack([x, t, root, step["u"]]),
+        first=np.stack([by_x, by_t], axis=-1),
+        second=np.stack([by_xx, by_tt], axis=-1),
+    )
 
 
 BUCKLEY_LEVERETT = EvolutionProblem(
@@ -120,5 +158,5 @@ BUCKLEY_LEVERETT = EvolutionProblem(
     initial=initial,
     ends=ENDS,
     observed=ObservationPlan(sites=200, noise_fraction=0.3, layouts=(8, 9, 10, 11)),
-    ansatz=Ansatz(lift, factor),
+    ansatz=Ansatz(lift, factor, layer_inputs=layer_inputs),
 )

@@ -1,11 +1,9 @@
 r"""The linearized problem of a run of the Gauss–Newton method: what its data say, without a solver.
 
-At the end of the continuation the field obeys the equation, and the linear system of the last
-stage holds what a solver would be asked for: the covariance of the parameters, and how the field
-changes with them while it goes on to obey the equation,
-
-.. math:: \frac{du}{dq} = \frac{\partial u}{\partial \theta}\,
-          (A^{-1})_{\theta q}\,\big[(A^{-1})_{q q}\big]^{-1}.
+At the end of the continuation the field obeys the equation, and its linearization holds what a
+solver would be asked for: how the field changes with the parameters while it goes on to obey the
+equation, and from that their covariance. `twoaxis.training.gauss_newton.StackedResidual.reduced`
+has the formulas.
 """
 
 from __future__ import annotations
@@ -82,16 +80,13 @@ def linearized(
         data = in_precision(settings, run_data(settings, spec))
         arrays = field_arrays(run.problem, settings.conditions, where)
         found = _program(settings)(layers, coordinates, data, arrays, used)
-        columns, step, slopes, stacked = (np.array(part) for part in found)
-    covariance = columns[-len(known) :]
-    # Of fixed parameters there is nothing to invert.
-    tangent = columns @ np.linalg.inv(covariance + np.diag(1.0 - data["free"]))
+        reduced, slopes, stacked = jax.tree.map(np.array, found)
     observed = len(run.dataset.values)
     equation = stacked[observed : observed + settings.residual_points]
     return Linearized(
-        covariance=covariance,
-        step=step,
-        sensitivity=slopes @ tangent,
+        covariance=reduced.covariance,
+        step=reduced.step,
+        sensitivity=slopes[:, : len(reduced.tangent)] @ reduced.tangent,
         misfit=float((stacked[:observed] ** 2).mean()),
         residual=float(np.sqrt((equation**2).sum() / used)),
         weight=used,
@@ -105,11 +100,9 @@ def _program(settings: Settings) -> Callable[..., Any]:
     def evaluated(layers: Any, coordinates: Any, data: Any, arrays: Any, weight: Any) -> Any:
         vector, unravel = ravel_pytree((layers, coordinates))
         system = StackedResidual(settings, data)
-        columns, step = system.inverse_columns(vector, unravel, weight)
         sites = jnp.arange(settings.residual_points)
         return (
-            columns,
-            step,
+            system.reduced(vector, unravel, weight),
             field_jacobian(vector, unravel, arrays),
             system.values((layers, coordinates), sites=sites, weight=weight),
         )

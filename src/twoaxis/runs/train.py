@@ -97,9 +97,11 @@ def train(
     network : Network, optional
         Three hidden layers of 64, four for a steady problem; three of 24 for
         ``"gauss-newton"``.
-    conditions : {"soft", "exact"}, optional
+    conditions : {"soft", "exact", "layered"}, optional
         Whether initial and boundary conditions are built into the field: ``"soft"``, and
-        ``"exact"`` for ``"gauss-newton"`` where the problem has an ansatz.
+        ``"exact"`` for ``"gauss-newton"`` where the problem has an ansatz. ``"layered"`` is
+        exact, and the network also reads the variables of the layer that a jump in the
+        conditions creates; ``"gauss-newton"`` takes it for Buckley–Leverett.
     precision : {"float32", "float64"}, optional
         Of the training: ``"float32"``, and ``"float64"`` for ``"gauss-newton"``.
     learning_rate, physics_weight : float

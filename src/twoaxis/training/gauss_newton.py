@@ -14,7 +14,7 @@ In the units of the engine, :math:`L = \frac1n \sum_i (u(x_i) - y_i)^2 + w\, \fr
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +43,27 @@ Tree = Any
 
 # The covariance is computed with so many times the collocation points of a step.
 CHUNKS = 4
+# Least information in any direction of the parameters, relative to all of it: keeps the matrix
+# regular where the data say nothing about a combination of them.
+LEAST_INFORMATION = 1e-12
+
+
+class Reduced(NamedTuple):
+    """The linearized problem of d parameters whose field, of n weights, obeys the equation.
+
+    Attributes
+    ----------
+    tangent : array, shape (n, d)
+        How the weights follow the parameters.
+    covariance : array, shape (d, d)
+        Of the coordinates; zeros for fixed ones.
+    step : array, shape (d,)
+        To the best coordinates of the linearized problem.
+    """
+
+    tangent: Any
+    covariance: Any
+    step: Any
 
 
 def gauss_newton_state(settings: Settings, layers: Tree, coordinates: Any) -> dict[str, Tree]:
@@ -128,18 +149,17 @@ def _moved_parameters(
     unravel: Any,
     weight: Any,
 ) -> Tree:
-    r"""Move the parameters to the minimum of the linearized problem.
+    r"""Move the parameters to the minimum of the linearized problem, see `StackedResidual.reduced`.
 
-    They move by :math:`-C` times their gradient after the field has been eliminated, with the
-    covariance C of the parameters. The field follows in the steps of the next stage: with the
+    The field follows in the steps of the next stage: with the
     parameters held, the equation pulls it along with its whole weight. Moved together with the
     field, they would creep along a narrow valley.
     """
     count = len(state["coordinates"])
-    columns, step = system.inverse_columns(vector, unravel, weight)
-    errors = jnp.sqrt(jnp.diag(columns[-count:]))
+    reduced = system.reduced(vector, unravel, weight)
+    errors = jnp.sqrt(jnp.diag(reduced.covariance))
     free = system.data["free"]
-    step = jnp.where(state["settled"], 0.0, jnp.clip(step, -LONGEST, LONGEST) * free)
+    step = jnp.where(state["settled"], 0.0, jnp.clip(reduced.step, -LONGEST, LONGEST) * free)
     lowest, highest = system.data["lowest"], system.data["highest"]
     coordinates = jnp.clip(vector[-count:] + step, lowest, highest)
     on_bound = (coordinates <= lowest) | (coordinates >= highest)
@@ -217,18 +237,38 @@ class StackedResidual:
         )
         return before, jacobian.at[:, -len(self.data["free"]) :].set(0.0)
 
-    def inverse_columns(self, vector: Any, unravel: Any, weight: Any) -> tuple[Any, Any]:
-        r"""Return the columns of :math:`A^{-1}` of the parameters, and their Newton step.
+    def reduced(self, vector: Any, unravel: Any, weight: Any) -> Reduced:
+        r"""Return the linearized problem of the parameters alone, the field obeying the equation.
 
-        :math:`A = J^\top J` over several times as many points as a step has: with fewer points
-        than weights the field could bend between them. Shapes (n, d) and (d,).
+        With the Jacobians :math:`J_\theta, J_q` of the residual r, and :math:`K` of the field at
+        the data, the field follows the parameters along the tangent T and is corrected by c,
+
+        .. math:: T = -J_\theta^+ J_q, \qquad c = -J_\theta^+ r, \qquad
+                  S = K T, \qquad \delta q = -(S^\top S)^{-1} S^\top (m + K c)
+
+        with the misfit m in noise levels: the step of Gauss and Newton for a field that satisfies
+        the equation, whatever the weight of the equation is. The inverse of the whole system
+        would have the same limit, but multiplies by that weight what the ridge leaves of
+        :math:`J_q + J_\theta T`.
+
+        The equation is taken at several times as many points as a step has: with fewer points
+        than weights the field could bend between them. Where initial or boundary values are left
+        to the observations, the equation alone does not determine the field, and the data join
+        it, with the given weight.
         """
         pool, chunk = self.data["pool"], self.settings.residual_points
         count = min(CHUNKS, pool["inputs"].shape[-1] // chunk)
         layers, coordinates = unravel(vector)
-        boundary = self._boundary_jacobian(vector, unravel, weight)
-        rows_known = jnp.concatenate([self._data_jacobian(vector, unravel), *boundary])
-        values_known = jnp.concatenate(self._misfits(layers, weight))
+        at_data = self._data_jacobian(vector, unravel)
+        misfit, *edge = self._misfits(layers, weight)
+        rows = [*self._boundary_jacobian(vector, unravel, weight)]
+        if self.settings.conditions_are_open:
+            rows, edge = [*rows, at_data], [*edge, misfit]
+        matrix = sum((part.T @ part for part in rows), jnp.zeros((len(vector), len(vector))))
+        gradient = sum(
+            (part.T @ value for part, value in zip(rows, edge, strict=True)),
+            jnp.zeros_like(vector),
+        )
 
         def add(number: Any, total: Any) -> Any:
             matrix, gradient = total
@@ -238,16 +278,21 @@ class StackedResidual:
             share = weight / (count * chunk)
             return matrix + share * rows.T @ rows, gradient + share * rows.T @ residual
 
-        matrix, gradient = jax.lax.fori_loop(
-            0, count, add, (rows_known.T @ rows_known, rows_known.T @ values_known)
-        )
+        matrix, gradient = jax.lax.fori_loop(0, count, add, (matrix, gradient))
         free = self.data["free"]
-        # A fixed parameter has no column; a unit diagonal keeps the matrix regular.
-        moving = jnp.concatenate([jnp.ones(len(vector) - len(free)), free])
-        matrix = matrix * moving[:, None] * moving + jnp.diag(1 - moving)
-        unit = jnp.eye(len(vector))[:, -len(free) :] * free
-        columns = solve(matrix, RIDGE * jnp.trace(matrix) / len(matrix), unit)
-        return columns, -columns.T @ gradient
+        weights = len(vector) - len(free)
+        of_field = matrix[:weights, :weights]
+        ridge = RIDGE * jnp.trace(of_field) / weights
+        right = jnp.column_stack([matrix[:weights, weights:] * free, gradient[:weights]])
+        *tangent, correction = -solve(of_field, ridge, right).T
+        tangent = jnp.column_stack(tangent)
+        slopes = at_data[:, :weights] @ tangent
+        # A fixed parameter has no slope; a unit on the diagonal keeps the matrix regular.
+        information = slopes.T @ slopes + jnp.diag(1 - free)
+        information += LEAST_INFORMATION * jnp.trace(information) * jnp.eye(len(free))
+        covariance = jnp.linalg.inv(information) * free[:, None] * free
+        step = -covariance @ slopes.T @ (misfit + at_data[:, :weights] @ correction)
+        return Reduced(tangent, covariance, step)
 
     def _residual(self, layers: Tree, coordinates: Any, pool: Tree) -> Any:
         given = {"residual": pool, "coefficients": pool["coefficients"]}

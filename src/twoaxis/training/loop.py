@@ -34,7 +34,7 @@ NOT_DIVERGED = -1
 
 def initial_network(settings: Settings, spec: RunSpec) -> list[tuple[Any, Any]]:
     """Draw the network of a run."""
-    return settings.network.initial(len(settings.axes), spec.generator(NETWORK))
+    return settings.network.initial(settings.inputs, spec.generator(NETWORK))
 
 
 def starting_coordinates(parameters: dict[str, Parameter], spec: RunSpec) -> FloatArray:

@@ -117,10 +117,10 @@ def derivatives(
     inputs : array, shape (k, N)
         What the network is fed with.
     slopes : sequence of (first, second), one for each coordinate
-        Derivatives of input i by coordinate i: numbers, or arrays of shape (N,). For raw
-        coordinates they are 1 and 0.
+        First and second derivatives of all inputs by that coordinate, shape (k, N), or (k, 1)
+        where they are the same at all points.
     axes : sequence of str
-        Names of the coordinates, in the order of the inputs.
+        Names of the coordinates.
     requested : sequence of str
         ``"u"``, ``"u_x"``, ``"u_xx"`` and the like.
     xp : module
@@ -131,11 +131,10 @@ def derivatives(
     level = weight @ inputs + bias[:, None]
     first, second = {}, {}
     for axis, order in orders.items():
-        number = list(axes).index(axis)
-        by_axis, slope = weight[:, number : number + 1], slopes[number]
-        first[axis] = by_axis * slope[0]
+        slope, bend = slopes[list(axes).index(axis)]
+        first[axis] = weight @ slope
         if order == 2:
-            second[axis] = by_axis * slope[1]
+            second[axis] = weight @ bend
     for weight, bias in layers[1:]:
         level, first, second = _through_tanh(level, first, second, xp)
         level = weight @ level + bias[:, None]
@@ -179,20 +178,29 @@ def derivative_orders(requested: Sequence[str], axes: Sequence[str]) -> dict[str
     return {axis: orders[axis] for axis in axes if axis in orders}
 
 
+def input_count(problem: Problem, conditions: str) -> int:
+    """Return how many inputs the network of a field has."""
+    return len(field_arrays(problem, conditions, np.zeros((1, len(problem.domain))))["inputs"])
+
+
 def field_arrays(problem: Problem, conditions: str, points: FloatArray) -> dict[str, Any]:
     """Return the network's inputs at `points` (N, k), and the ansatz there if conditions are exact.
 
-    The soft field feeds the network with raw coordinates.
+    The soft field feeds the network with raw coordinates, the layered one also with the variables
+    of a layer.
     """
-    if conditions == "soft" or problem.ansatz is None:
+    ansatz = problem.ansatz
+    if conditions == "soft" or ansatz is None:
         return {"inputs": np.ascontiguousarray(points.T)}
-    mapped = problem.ansatz.inputs(points)
+    read = ansatz.layer_inputs if conditions == "layered" else ansatz.inputs
+    assert read is not None  # the settings checked it
+    mapped = read(points)
     return {
         "inputs": np.ascontiguousarray(mapped.values.T),
         "first": np.ascontiguousarray(mapped.first.T),
         "second": np.ascontiguousarray(mapped.second.T),
-        "lift": problem.ansatz.lift(points),
-        "factor": problem.ansatz.factor(points),
+        "lift": ansatz.lift(points),
+        "factor": ansatz.factor(points),
     }
 
 
@@ -209,7 +217,8 @@ def field_derivatives(
 ) -> dict[str, Any]:
     """Return the field and its derivatives by name, each of shape (N,)."""
     if "lift" not in arrays:
-        raw = [(1.0, 0.0)] * len(axes)
+        unit = xp.eye(len(axes), dtype=arrays["inputs"].dtype)
+        raw = [(unit[:, k : k + 1], xp.zeros_like(unit[:, :1])) for k in range(len(axes))]
         return derivatives(layers, arrays["inputs"], raw, axes, requested, xp)
     slopes = list(zip(arrays["first"], arrays["second"], strict=True))
     network = derivatives(layers, arrays["inputs"], slopes, axes, requested, xp)

@@ -21,9 +21,9 @@ from twoaxis.observations import Dataset, published_dataset
 from twoaxis.problems import EvolutionProblem, Problem, get_problem
 from twoaxis.training.methods import Method, get_method
 from twoaxis.training.methods.method import StoredMethod
-from twoaxis.training.network import Network, derivative_orders
+from twoaxis.training.network import Network, derivative_orders, input_count
 
-Conditions = Literal["soft", "exact"]
+Conditions = Literal["soft", "exact", "layered"]
 Precision = Literal["float32", "float64"]
 
 # Changes when the same settings would give other numbers, so that stored runs are told apart.
@@ -50,9 +50,10 @@ class Settings:
     network : Network
     steps : int
         Adam steps.
-    conditions : {"soft", "exact"}
+    conditions : {"soft", "exact", "layered"}
         ``"exact"`` builds initial and boundary conditions into the field. ``"soft"`` leaves
-        them to the observations; steady problems get a boundary term.
+        them to the observations; steady problems get a boundary term. ``"layered"`` is exact,
+        and the network also reads the variables of the layer that a jump in them creates.
     precision : {"float32", "float64"}
         Of the training. Diagnosis is always in float64.
     learning_rate : float
@@ -86,7 +87,7 @@ class Settings:
         for name in ("learning_rate", "physics_weight"):
             _check_positive(name, getattr(self, name))
         _check_positive("boundary_weight", self.boundary_weight, or_zero=True)
-        _check_choice("conditions", self.conditions, ("soft", "exact"))
+        _check_choice("conditions", self.conditions, ("soft", "exact", "layered"))
         _check_choice("precision", self.precision, ("float32", "float64"))
         if not (is_real(self.warmup) and 0 <= self.warmup < 1):
             raise InputError(
@@ -98,11 +99,17 @@ class Settings:
             raise InputError(
                 "a network", repr(self.network), "pass twoaxis.Network(width=64, depth=3)"
             )
-        if self.conditions == "exact" and self.problem.ansatz is None:
+        if self.conditions != "soft" and self.problem.ansatz is None:
             raise InputError(
                 "a problem with an exact-condition ansatz",
                 f"{self.problem.name}, which has none",
                 'pass conditions="soft", or give the problem an ansatz',
+            )
+        if self.conditions == "layered" and _closest(self.problem, "layered") != "layered":
+            raise InputError(
+                "a problem whose ansatz has the variables of a layer",
+                f"{self.problem.name}, which has none",
+                'pass conditions="exact"',
             )
         if self.precision == "float32" and self._continued:
             raise InputError(
@@ -127,6 +134,11 @@ class Settings:
         return tuple(self.problem.domain)
 
     @property
+    def inputs(self) -> int:
+        """Number of inputs of the network."""
+        return input_count(self.problem, self.conditions)
+
+    @property
     def warmup_steps(self) -> int:
         """The step at which the parameters begin to move."""
         return round(self.warmup * self.steps)
@@ -136,6 +148,11 @@ class Settings:
         """Whether the field is held to boundary values by a term of the loss."""
         steady = not isinstance(self.problem, EvolutionProblem)
         return steady and self.conditions == "soft" and self.boundary_points > 0
+
+    @property
+    def conditions_are_open(self) -> bool:
+        """Whether initial or boundary values are left to the observations."""
+        return self.conditions == "soft" and not self.has_boundary_term
 
     def describe(self) -> dict[str, Any]:
         """Return everything that defines the numbers, as plain values."""
@@ -199,6 +216,13 @@ class RunSpec:
         return np.random.default_rng([int(self.seed), own, stream])
 
 
+def _closest(problem: Problem, conditions: Conditions) -> Conditions:
+    """Return the kind of conditions that a problem has in place of one that it lacks."""
+    if conditions == "soft" or problem.ansatz is None:
+        return "soft"
+    return "exact" if problem.ansatz.layer_inputs is None else conditions
+
+
 def settings_for(
     problem: str | Problem,
     method: str | Method = "rba",
@@ -228,8 +252,7 @@ def settings_for(
         "residual_points": RESIDUAL_POINTS["steady" if steady else "evolution"],
         **recipe.defaults,
     }
-    if problem.ansatz is None:
-        chosen["conditions"] = "soft"
+    chosen["conditions"] = _closest(problem, chosen["conditions"])
     given = {
         "steps": steps,
         "network": network,

@@ -145,7 +145,7 @@ def run_bytes(settings: Settings, data: Tree) -> int:
     itemsize = np.dtype(settings.precision).itemsize
     activations = ARRAYS_PER_COEFFICIENT * settings.network.depth * layer * itemsize
     if settings.method.recipe().continuation is not None:
-        weights = settings.network.parameter_count(len(settings.axes))
+        weights = settings.network.parameter_count(settings.inputs)
         activations += JACOBIANS * settings.residual_points * weights * itemsize
     return int(activations) + int(sum(leaf.nbytes for leaf in jax.tree.leaves(data)))
 

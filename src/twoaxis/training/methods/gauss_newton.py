@@ -50,14 +50,15 @@ class GaussNewton:
         """Pointwise view, a growing weight for all points, second-order steps.
 
         A step costs as much as thousands of Adam's: the network is narrow, the points are few
-        times its weights, and conditions are exact where the problem has an ansatz.
+        times its weights, and conditions are exact where the problem has an ansatz, with the
+        variables of a layer where there is one.
         """
         return Recipe(
             continuation=self.continuation,
             defaults={
                 "steps": self.continuation.all_steps,
                 "network": Network(width=24, depth=3),
-                "conditions": "exact",
+                "conditions": "layered",
                 "precision": "float64",
                 "residual_points": 3000,
             },
