@@ -80,3 +80,38 @@ def test_an_unknown_problem_and_a_missing_argument_are_named():
         ta.resolve("navier-stokes")
     with pytest.raises(ta.InputError, match="mapping from parameter names"):
         ta.resolve(lambda nu: [nu], noise=1.0)
+
+
+def test_data_of_one_layout_are_in_the_order_of_its_dataset():
+    data = ta.published_dataset("allen-cahn", 8)
+    found = ta.resolve("allen-cahn", layouts=[8], data=data.values, replicas=5, progress=False)
+    wanted = ta.resolve(
+        "allen-cahn", layouts=[8], data={8: data.values}, replicas=5, progress=False
+    )
+    np.testing.assert_array_equal(found.data["site"][0], np.arange(200))
+    assert float(found.data["data_estimate"].item()) == float(wanted.data["data_estimate"].item())
+    assert abs(float(found.data["data_estimate"].item()) / 5 - 1) < 0.1
+
+
+def test_data_in_one_of_two_orders_are_refused():
+    x = np.linspace(0, 1, 6)
+    data = 2 * x + 0.1 * np.array([1.0, -1.2, 0.4, -0.3, 0.9, -0.6])
+    given = {
+        "forward": lambda a: a * x,
+        "parameters": {"a": ta.Parameter(truth=2.0, bounds=(1, 4))},
+    }
+    order = np.array([3, 1, 5, 0, 2, 4])
+    with pytest.raises(ta.InputError) as caught:
+        ta.resolve(
+            **given, noise=0.1, layouts={"one": order}, data=data, replicas=5, progress=False
+        )
+    assert "order" in caught.value.expected
+    found = ta.resolve(
+        **given,
+        noise=0.1,
+        layouts={"one": order},
+        data={"one": data[order]},
+        replicas=5,
+        progress=False,
+    )
+    assert found.data["data_estimate"].item() == pytest.approx(x @ data / (x @ x), rel=1e-6)

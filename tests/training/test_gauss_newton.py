@@ -157,6 +157,22 @@ def test_a_run_keeps_the_weight_that_it_ended_with():
     assert found.sensitivity.shape == (count, 1)
 
 
+def test_a_run_with_the_variables_of_a_layer_is_stored_and_read(tmp_path):
+    options = {"method": GaussNewton(SHORT), "network": ta.Network(6, 2), "residual_points": 40}
+    first, again = (
+        ta.train("buckley-leverett", datasets=8, store=tmp_path, progress=False, **options)[0]
+        for _ in range(2)
+    )
+    assert again.settings.conditions == "layered"
+    assert first.final.layers[0][0].shape == (6, 4)
+    assert not (tmp_path / "damaged").exists()
+    points = np.array([[0.2, 0.0], [0.25, 0.1], [0.0, 0.3], [1.0, 0.2]])
+    assert_allclose(again.field(points), first.field(points), rtol=0)
+    assert_allclose(first.field(points)[[0, 2, 3]], [1.0, 1.0, 0.0], atol=1e-12)
+    with pytest.raises(InputError, match="layer"):
+        settings_for("burgers", "gauss-newton", conditions="layered")
+
+
 @pytest.mark.long
 def test_allen_cahn_ends_at_the_estimate_of_the_likelihood():
     """The likelihood of dataset 8 with a converged solver has -0.7%, standard error 2.95%."""

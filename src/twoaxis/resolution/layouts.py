@@ -312,6 +312,12 @@ def checked_data(
         one = next(iter(layouts.values()))
         if array.shape in ((*shape, 1), (*one.shape, 1)):  # a column, as networks return them
             array = array[..., 0]
+        if array.shape == shape == one.shape and (one != np.arange(len(one))).any():
+            raise InputError(
+                "data whose order is known",
+                f"{len(one)} values, which may be in the order of forward or in that of the layout",
+                f"pass data={{{next(iter(layouts))!r}: values}}, in the order of the layout",
+            )
         if array.shape == shape:
             named = {name: array.ravel()[sites] for name, sites in layouts.items()}
         elif len(layouts) == 1 and array.shape == one.shape:

@@ -186,7 +186,8 @@ def problem_arguments(
     """Return a built-in problem as the arguments of `prepare` that describe a forward model.
 
     The declared solver is run once for all layouts: its output is the field at the sites that
-    some layout observes, in ascending order.
+    some layout observes, in the order in which they come. With one layout, that is the order of
+    its datasets.
     """
     if points is not None:
         raise InputError(
@@ -202,7 +203,8 @@ def problem_arguments(
         )
     solver = get_solver(problem)
     sites = _sites(problem, layouts, int(np.prod(solver.shape)))
-    observed = np.unique(np.concatenate(list(sites.values())))
+    observed = _once(np.concatenate(list(sites.values())))
+    rank = np.argsort(observed)
     places = solver.points(observed)
 
     def fine(**values: FloatArray) -> FloatArray:
@@ -215,11 +217,18 @@ def problem_arguments(
         "forward": fine,
         "parameters": problem.parameters if parameters is None else parameters,
         "noise": noise_scale(problem) if noise is None else noise,
-        "layouts": {name: np.searchsorted(observed, s) for name, s in sites.items()},
+        "layouts": {
+            name: rank[np.searchsorted(observed, s, sorter=rank)] for name, s in sites.items()
+        },
         "points": places,
         "fit_forward": coarse if fit_forward == "coarse" else None,
         "vectorized": True,
     }
+
+
+def _once(sites: IndexArray) -> IndexArray:
+    """Return each site once, in the order of its first appearance."""
+    return sites[np.sort(np.unique(sites, return_index=True)[1])]
 
 
 def _sites(problem: Problem, layouts: Any, size: int) -> dict[str, IndexArray]:

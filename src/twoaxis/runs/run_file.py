@@ -152,7 +152,7 @@ def _check_values(run: Run, snapshot: Snapshot) -> None:
 
 def _check_layers(run: Run, snapshot: Snapshot) -> None:
     """Weights and biases are those of the network in the settings, in their precision."""
-    sizes = run.settings.network.sizes(len(run.settings.axes))
+    sizes = run.settings.network.sizes(run.settings.inputs)
     expected = [((n, m), (n,)) for m, n in pairwise(sizes)]
     found = [(np.shape(weight), np.shape(bias)) for weight, bias in snapshot.layers]
     if found != expected:

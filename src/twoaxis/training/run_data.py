@@ -65,14 +65,14 @@ def run_data(settings: Settings, spec: RunSpec) -> Arrays:
 def _continuation_data(settings: Settings, spec: RunSpec) -> Arrays:
     """Return what second-order steps need besides: a pool of sites, noise, bounds, a random key."""
     generator = spec.generator(POOL)
-    pool = _pool(settings, spec, generator)
+    pool, weight = _pool(settings, spec, generator)
     arrays = field_arrays(settings.problem, settings.conditions, pool)
     bounds = Parameters(settings.problem.parameters).coordinate_bounds
     return {
         "pool": {
             **arrays,
             "coefficients": dict(settings.problem.coefficients(pool)),
-            "weight": point_weights(settings, spec, pool),
+            "weight": weight,
         },
         "noise": np.asarray(float(spec.dataset.noise_scale)),
         "lowest": bounds[0],
@@ -81,14 +81,16 @@ def _continuation_data(settings: Settings, spec: RunSpec) -> Arrays:
     }
 
 
-def _pool(settings: Settings, spec: RunSpec, generator: np.random.Generator) -> FloatArray:
-    """Draw a pool of sites, with more of them where the initial field has a step."""
+def _pool(
+    settings: Settings, spec: RunSpec, generator: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Draw a pool of sites, with more of them where the initial field has a step; their factors."""
     size = POOL_SIZE * settings.residual_points
     among = uniform_sites(settings, generator.random((CANDIDATES * size, len(settings.axes))))
-    chance = 1 / point_weights(settings, spec, among)
+    weights = point_weights(settings, spec, among)
+    chance = 1 / weights
     chosen = generator.choice(len(among), size, replace=False, p=chance / chance.sum())
-    pool: FloatArray = among[chosen]
-    return pool
+    return among[chosen], weights[chosen]
 
 
 def point_weights(settings: Settings, spec: RunSpec, points: FloatArray) -> FloatArray:
