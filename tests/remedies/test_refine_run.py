@@ -121,7 +121,9 @@ def test_options_of_a_refinement_are_checked(run):
 
 def test_unknown_noise_where_the_first_pass_ends_on_a_bound():
     """The second pass starts inside the bounds."""
-    data = replace(published_dataset("burgers", 8), noise_scale=0.0)
+    data = published_dataset("burgers", 8)
+    # A field that has nearly gone: no viscosity is large enough.
+    data = replace(data, values=0.1 * data.values, noise_scale=0.0)
     options = {**SMALL, "network": ta.Network(6, 2), "residual_points": 60}
     first = replace(data, noise_scale=0.1 * float(np.std(data.values)))
     found = ta.refine("burgers", first, continuation=VERY_SHORT, **options)
