@@ -17,6 +17,7 @@ import argparse
 import time
 import zlib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -193,13 +194,13 @@ def train_all(path: Path, count: int, device: str, starts: Any) -> None:
         write_whole(path, lambda target: np.savez(target.open("wb"), **found))
 
 
-def train_fresh(folder: Path, device: str) -> None:
+def train_fresh(folder: Path, device: str, problems: Sequence[str], replicas: int) -> None:
     """Train and refine on the fresh noise of the study, and keep the runs."""
-    for name in PROBLEMS:
+    for name in problems:
         given = [
             fresh_dataset(name, layout=seed, replica=replica)
             for seed in get_problem(name).observed.layouts
-            for replica in range(REPLICAS)
+            for replica in range(replicas)
         ]
         seconds = trained(name, given, device, store=folder / name)["seconds"]
         print(f"{name}: {len(given)} runs refined in {seconds:.1f} s", flush=True)
@@ -384,6 +385,8 @@ def main() -> None:
     parser.add_argument("--train", type=Path, help="write trained values here")
     parser.add_argument("--read", type=Path, help="read trained values from here")
     parser.add_argument("--fresh", type=Path, help="train on fresh noise, keep the runs here")
+    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=PROBLEMS)
+    parser.add_argument("--replicas", type=int, default=REPLICAS, help="noise vectors of --fresh")
     parser.add_argument("--routes", type=Path, help="count the routes of such runs")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--quick", action="store_true", help="only the likelihood, of few datasets")
@@ -401,7 +404,7 @@ def main() -> None:
         starts = None if options.starts is None else np.load(options.starts)
         train_all(options.train, options.datasets, options.device, starts)
     if options.fresh is not None:
-        train_fresh(options.fresh, options.device)
+        train_fresh(options.fresh, options.device, options.problems, options.replicas)
     lines = []
     if options.read is not None:
         lines += table(np.load(options.read), options.datasets)
