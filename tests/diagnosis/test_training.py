@@ -144,12 +144,12 @@ class Trained:
     def __init__(self, made):
         self.made, self.asked = made, None
 
-    def audit_inputs(self, **options):
-        self.asked = options
-        truth = 1.0 if options["truth"] else None
+    def audit_inputs(self, *, truth, resolution, replicas=200):
+        self.asked = {"truth": truth, "resolution": resolution, "replicas": replicas}
+        truth = 1.0 if truth else None
         return {
             "residual": self.made.heat_field(1.3, 1.28, truth),
-            "resolution": options["resolution"] or self.made.heat_resolution(self.made.TIGHT),
+            "resolution": resolution or self.made.heat_resolution(self.made.TIGHT),
             "history": {"step": [1, 2], "loss": [0.5, 0.1]},
             "notes": [ta.Message("training.unfinished", "the training did not finish")],
             "run": "key-of-the-run",
@@ -168,6 +168,8 @@ def test_an_audit_of_a_run_takes_what_the_run_brings(made):
     other = ta.audit(run, resolution=given, history=None, view=ta.views.Patch(cells=4))
     assert run.asked["resolution"] is given
     assert other.cross_view
+    with pytest.raises(ta.InputError, match='at="delivered"'):
+        ta.audit(run, truth=False)
     candidate = ta.audit(run, at="delivered")
     assert run.asked["truth"] is False
     assert candidate.centered_on == "delivered"

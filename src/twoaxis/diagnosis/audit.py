@@ -296,6 +296,14 @@ def _audit_run(run: Any, given: dict[str, Any]) -> Audit:
                 f"leave {name} out",
             )
         del given[name]
+    own = [n for n in signature(run.audit_inputs).parameters if n not in ("truth", "resolution")]
+    unknown = [name for name in options if name not in own]
+    if unknown:
+        raise InputError(
+            f"arguments of twoaxis.audit, or {', '.join(own)}",
+            ", ".join(f"{name}=..." for name in unknown),
+            'check the spelling; at="delivered" leaves a truth out',
+        )
     inputs = run.audit_inputs(
         truth=given["at"] != "delivered", resolution=given["resolution"], **options
     )
