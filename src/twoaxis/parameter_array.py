@@ -56,7 +56,7 @@ class ParameterArray:
     ...     lambda a: np.concatenate([a[0, 0] * x + a[0, 1] - x, a[1, 0] * x + a[1, 1] - x]),
     ...     {"a": a}, ta.views.Pointwise(), points=np.tile(x, 2),
     ... )
-    >>> {name: round(value, 6) for name, value in found.displacement.items()}
+    >>> {name: round(value, 6) + 0.0 for name, value in found.displacement.items()}
     {'a[0,0]': 0.0, 'a[0,1]': 0.0, 'a[1,0]': 0.5, 'a[1,1]': 2.0}
     """
 
