@@ -23,6 +23,8 @@ DEPTH = 1e-9
 FINE = 300
 # Marked values that take less than this share of the bounds get a picture of their own.
 CLOSE = 0.1
+# Values closer than this share of the bounds are the same value.
+SAME = 1e-6
 
 
 def plot_profile(
@@ -99,7 +101,7 @@ def close_limits(found: FrozenScan, name: str) -> tuple[float, float] | None:
     q = own.to_coordinate([mark for mark in marks if mark is not None])
     low, high = own.coordinate_bounds
     span = float(np.ptp(q))
-    if not 0 < span < CLOSE * (high - low):
+    if not SAME * (high - low) < span < CLOSE * (high - low):
         return None
     ends = np.clip([q.min() - span, q.max() + span], low, high)
     first, last = own.to_value(ends)

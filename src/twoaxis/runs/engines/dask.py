@@ -141,6 +141,8 @@ async def _started(cluster: Any, deadline: float) -> None:
     await asyncio.wait({start})
 
 
+# Seconds before a client that was cut off tries again.
+RETRY = 0.5
 # What a lost scheduler looks like from here.
 GONE = (CommClosedError, CancelledError, FutureCancelledError, OSError, TimeoutError)
 
@@ -281,8 +283,16 @@ class _State:
 
 def _connected(address: str, patience: float) -> Any:
     """Return a client, or say that nobody answers."""
+    until = time.monotonic() + patience
     try:
-        return Client(address, timeout=patience, set_as_default=False)
+        while True:
+            try:
+                return Client(address, timeout=patience, set_as_default=False)
+            except CommClosedError:
+                # A scheduler that ends while it answers may be started again.
+                if time.monotonic() > until:
+                    raise
+                time.sleep(RETRY)
     except (OSError, TimeoutError, ValueError) as error:
         raise InputError(
             f"a Dask scheduler at {address}",
