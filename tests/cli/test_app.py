@@ -12,8 +12,9 @@ from command import process, twoaxis
 
 import twoaxis as ta
 from twoaxis.cli.app import app, main
-from twoaxis.cli.options import METHOD_NAMES, PROBLEM_NAMES, parse_numbers
+from twoaxis.cli.options import GAUSS_NEWTON_STEPS, METHOD_NAMES, PROBLEM_NAMES, parse_numbers
 from twoaxis.errors import DamageWarning, InputError
+from twoaxis.gauss_newton import Continuation
 from twoaxis.problems import PROBLEMS
 
 COMMANDS = ("audit", "report", "remedy", "resolve", "benchmark-draws", "train", "reproduce")
@@ -41,6 +42,7 @@ def test_the_names_in_help_texts_are_those_of_the_library():
     from twoaxis.training import METHODS
 
     assert set(METHOD_NAMES) == set(METHODS)
+    assert Continuation().all_steps == GAUSS_NEWTON_STEPS
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -24,6 +24,7 @@ METHOD_NAMES = (
     "selector",
     "gauss-newton",
 )
+GAUSS_NEWTON_STEPS = 450
 MOST_NUMBERS = 100_000
 PAGES, FIGURES = (".html", ".htm"), (".png", ".pdf", ".svg")
 
@@ -55,7 +56,8 @@ Conditions = Annotated[
 ]
 Method = Annotated[str, typer.Option(help=f"One of {', '.join(METHOD_NAMES)}.")]
 Steps = Annotated[
-    int | None, typer.Option(help="Optimizer steps.  [default: 5000; gauss-newton 350]")
+    int | None,
+    typer.Option(help=f"Optimizer steps.  [default: 5000; gauss-newton {GAUSS_NEWTON_STEPS}]"),
 ]
 Json = Annotated[
     str | None,

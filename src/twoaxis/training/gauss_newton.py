@@ -2,10 +2,9 @@ r"""The step of the Gauss–Newton method: Levenberg–Marquardt on data and equ
 
 A step solves one linear system for all weights of the field while the parameters are held; these
 move at the end of a stage. See `twoaxis.gauss_newton` for the stacked residual and the growing
-weight :math:`\lambda`. The
-collocation points are drawn anew every few steps from a pool that stays fixed, in proportion to
-:math:`1 + |r| / \overline{|r|}`, so that a shock gets its share of them and the program stays a
-pure function of arrays.
+weight :math:`\lambda`. The collocation points are drawn anew every few steps from a pool that stays
+fixed, in proportion to :math:`1 + |r| / \overline{|r|}`, so that a shock gets its share of them and
+the program stays a pure function of arrays.
 
 In the units of the engine, :math:`L = \frac1n \sum_i (u(x_i) - y_i)^2 + w\, \frac1N \sum_k
 (a\, r_k)^2` with the physics weight :math:`w`, the weight of a run's points is
@@ -151,9 +150,9 @@ def _moved_parameters(
 ) -> Tree:
     r"""Move the parameters to the minimum of the linearized problem, see `StackedResidual.reduced`.
 
-    The field follows in the steps of the next stage: with the
-    parameters held, the equation pulls it along with its whole weight. Moved together with the
-    field, they would creep along a narrow valley.
+    The field follows in the steps of the next stage: with the parameters held, the equation pulls
+    it along with its whole weight. Moved together with the field, they would creep along a narrow
+    valley.
     """
     count = len(state["coordinates"])
     reduced = system.reduced(vector, unravel, weight)
@@ -261,14 +260,11 @@ class StackedResidual:
         layers, coordinates = unravel(vector)
         at_data = self._data_jacobian(vector, unravel)
         misfit, *edge = self._misfits(layers, weight)
-        rows = [*self._boundary_jacobian(vector, unravel, weight)]
+        at_edge = self._boundary_jacobian(vector, unravel, weight)
         if self.settings.conditions_are_open:
-            rows, edge = [*rows, at_data], [*edge, misfit]
-        matrix = sum((part.T @ part for part in rows), jnp.zeros((len(vector), len(vector))))
-        gradient = sum(
-            (part.T @ value for part, value in zip(rows, edge, strict=True)),
-            jnp.zeros_like(vector),
-        )
+            at_edge, edge = [*at_edge, at_data], [*edge, misfit]
+        held = jnp.concatenate([jnp.zeros((0, len(vector))), *at_edge])
+        off = jnp.concatenate([jnp.zeros(0), *edge])
 
         def add(number: Any, total: Any) -> Any:
             matrix, gradient = total
@@ -278,7 +274,7 @@ class StackedResidual:
             share = weight / (count * chunk)
             return matrix + share * rows.T @ rows, gradient + share * rows.T @ residual
 
-        matrix, gradient = jax.lax.fori_loop(0, count, add, (matrix, gradient))
+        matrix, gradient = jax.lax.fori_loop(0, count, add, (held.T @ held, held.T @ off))
         free = self.data["free"]
         weights = len(vector) - len(free)
         of_field = matrix[:weights, :weights]
