@@ -14,6 +14,7 @@ from pandas.testing import assert_frame_equal
 
 import twoaxis as ta
 from twoaxis.errors import DamageWarning, InputError
+from twoaxis.parameters import Parameters
 from twoaxis.runs import RunStore, engines, load_runs, table, train, train_specs
 from twoaxis.runs.engines import InProcess, Local
 from twoaxis.training import Network
@@ -273,6 +274,16 @@ def test_a_key_holds_all_that_defines_a_run(made):
     keys += [run_key(settings, other) for other in specs.values()]
     assert len(set(keys)) == 1 + len(settings_of) + len(specs)
     assert keys[0] == run_key(made.tiny_settings(), made.tiny_spec())
+
+
+def test_a_key_leaves_out_what_does_not_reach_the_training(made):
+    settings, spec = made.tiny_settings(), made.tiny_spec()
+    words = {n: replace(p, unit="m2/s", label="ν") for n, p in settings.problem.parameters.items()}
+    renamed = replace(settings, problem=replace(settings.problem, parameters=Parameters(words)))
+    assert run_key(renamed, spec) == run_key(settings, spec)
+    moved = {n: replace(p, bounds=(0.001, 0.1)) for n, p in settings.problem.parameters.items()}
+    wider = replace(settings, problem=replace(settings.problem, parameters=Parameters(moved)))
+    assert run_key(wider, spec) != run_key(settings, spec)
 
 
 @pytest.mark.parametrize("label", ["../../etc", "a b", "", "ü" * 300, "x/y\0z"])

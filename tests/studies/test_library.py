@@ -16,7 +16,9 @@ from twoaxis.studies.block import Need
 from twoaxis.studies.fields import Field, every_second
 from twoaxis.studies.library import Library, _read_table, of_initialization, signed
 from twoaxis.studies.readouts import Readout
-from twoaxis.studies.scale import SMOKE
+from twoaxis.studies.registry import BLOCKS
+from twoaxis.studies.scale import FULL, SMOKE
+from twoaxis.training.settings import run_key
 
 TINY = replace(SMOKE, steps=3, residual_points=40)
 FIELDS = [Field(problem="burgers", method="rba", dataset=d) for d in (8, 9)]
@@ -56,6 +58,20 @@ def test_rows_do_not_need_the_fields_any_more(tmp_path, readout):
     rows = library(tmp_path).rows([Need(readout, FIELDS)])["counting"]
     shutil.rmtree(tmp_path / "fields")
     pd.testing.assert_frame_equal(library(tmp_path).rows([Need(readout, FIELDS)])["counting"], rows)
+
+
+STORED = Path(__file__).parents[2] / "results" / "reproduction" / "readouts"
+
+
+def test_the_stored_readouts_have_every_field_of_the_study():
+    """Otherwise its tables could not be made again without training."""
+    for block in BLOCKS.values():
+        for need in block.needs(FULL) if block.in_study and block.needs else []:
+            known = set(pd.read_csv(STORED / need.readout.file, usecols=["key"])["key"])
+            for number in (0, 9):
+                fields = [block.repeat(each, number) for each in need.fields]
+                keys = {run_key(f.settings(FULL), f.spec()) for f in fields if f is not None}
+                assert keys <= known, (block.name, need.readout.name, number)
 
 
 def written(directory):

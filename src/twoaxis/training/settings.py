@@ -28,6 +28,8 @@ Precision = Literal["float32", "float64"]
 
 # Changes when the same settings would give other numbers, so that stored runs are told apart.
 PROTOCOL = 1
+# What of a parameter the name of a run holds.
+DEFINING = ("truth", "delivered", "bounds", "coordinate", "scale", "start")
 
 # The published protocol.
 STEPS = 5000
@@ -295,10 +297,14 @@ def run_key(settings: Settings, spec: RunSpec) -> str:
     """Return a name that holds everything which defines the run, the last part as a hash.
 
     It looks like ``burgers-rba-d8-s0-1c0a5b7e0d2f``. A user's own problem is identified
-    by its name, equation, domain and parameters, not by its code.
+    by its name, equation, domain and parameters, not by its code. What of a parameter does not
+    reach the training, such as its unit, is no part of it: stored runs keep their names.
     """
     problem = settings.problem
-    known = {name: dataclasses.asdict(p) for name, p in problem.parameters.items()}
+    known = {
+        name: {field: getattr(parameter, field) for field in DEFINING}
+        for name, parameter in problem.parameters.items()
+    }
     equation = [problem.equation, dict(problem.domain), known]
     defined = {"protocol": PROTOCOL, "equation": equation}
     defined |= {**settings.describe(), **spec.describe()}
