@@ -5,13 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import twoaxis as ta
 from twoaxis.errors import InputError
 from twoaxis.gauss_newton import Continuation, damped_step
 from twoaxis.observations import published_dataset
 from twoaxis.runs.refined import last_weight, linearized
+from twoaxis.training.backends.device import side_by_side, stack
+from twoaxis.training.batch import Batch
 from twoaxis.training.gauss_newton import StackedResidual
 from twoaxis.training.methods import GaussNewton
 from twoaxis.training.run_data import in_precision, point_weights, run_data
@@ -155,6 +157,24 @@ def test_a_run_keeps_the_weight_that_it_ended_with():
     misfit = run.field(run.dataset.coordinates) - run.dataset.values
     assert found.misfit == pytest.approx(np.mean(misfit**2) / noise**2)
     assert found.sensitivity.shape == (count, 1)
+
+
+def test_a_settled_run_rests_beside_one_that_goes_on(system):
+    settings = system[0].settings
+    batch = Batch(settings, specs_for(settings.problem, datasets=[8, 9]))
+    data = batch.data()
+    begun = batch.begin(data).state | {"settled": np.array([True, False])}
+    with jax.enable_x64(True):
+        program = jax.jit(side_by_side(settings, alone=False))
+        after = program(begun, stack(data), np.int32(0), np.int32(2))
+        # When all have settled, the loop ends before its first step.
+        end = program(after | {"settled": np.ones(2, bool)}, stack(data), np.int32(2), np.int32(5))
+    for old, new, last in zip(*map(jax.tree.leaves, (begun, after, end)), strict=True):
+        assert_array_equal(new[0], old[0])
+        if new.dtype != bool:
+            assert_array_equal(last, new)
+    old, new = (state["layers"][0][0][1] for state in (begun, after))
+    assert not np.array_equal(new, old)
 
 
 def test_a_run_with_the_variables_of_a_layer_is_stored_and_read(tmp_path):

@@ -13,7 +13,7 @@ from twoaxis.runs.task import trained_runs
 from twoaxis.training import METHODS
 from twoaxis.training.backends import JaxDevice, find_device
 from twoaxis.training.batch import Batch, Progress
-from twoaxis.training.loop import NOT_DIVERGED, build_advance, initial_state
+from twoaxis.training.loop import NOT_DIVERGED, build_advance, build_step, initial_state
 from twoaxis.training.methods import Recipe
 from twoaxis.training.run_data import in_precision
 
@@ -186,7 +186,7 @@ def test_products_have_full_precision(made):
         job = Batch(settings, [made.tiny_spec()])
         (data,) = job.data()
         state = initial_state(settings, job.specs[0], data)
-        program = jax.make_jaxpr(build_advance(settings))(state, data, 0, 1)
+        program = jax.make_jaxpr(build_advance(build_step(settings)))(state, data, 0, 1)
         found = list(products(program.jaxpr))
         assert len(found) > 10
         assert all(part == jax.lax.Precision.HIGHEST for pair in found for part in pair)

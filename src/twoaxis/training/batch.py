@@ -8,8 +8,10 @@ cut.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,10 +80,17 @@ class Batch:
 
         Eigenvectors of a view take a second per run: `report(1)` is called after each.
         """
+
+        def prepared(spec: RunSpec) -> Tree:
+            return in_precision(self.settings, run_data(self.settings, spec))
+
+        # Pools of sites are large and elementwise: threads help. Linear algebra has its own.
+        elementwise = self.settings.method.recipe().continuation is not None
         data = []
-        for spec in self.specs:
-            data.append(in_precision(self.settings, run_data(self.settings, spec)))
-            report(1)
+        with ThreadPoolExecutor(os.cpu_count() if elementwise else 1) as threads:
+            for tree in threads.map(prepared, self.specs):
+                data.append(tree)
+                report(1)
         forms = stacked_forms([tree["form"] for tree in data])
         return [{**tree, "form": form} for tree, form in zip(data, forms, strict=True)]
 

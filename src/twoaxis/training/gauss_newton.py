@@ -111,7 +111,7 @@ def gauss_newton_step(settings: Settings, state: Tree, data: Tree, number: jax.A
         retry,
         {
             "moved": vector,
-            "falls": state["settled"],
+            "falls": state["settled"],  # a run that rests beside others needs no trial
             "damping": state["damping"],
             "inertia": INERTIA * state["momentum"],
             "tries": 0,
@@ -126,7 +126,7 @@ def gauss_newton_step(settings: Settings, state: Tree, data: Tree, number: jax.A
     points = system.point_weight(weight) * data["residual"]["weight"]
     # Losses are those of the field before the step, as for every method.
     residual = residual_values(settings, data, state["layers"], state["coordinates"])
-    weights = {"points": jnp.where(state["settled"], state["weights"]["points"], points)}
+    weights = {"points": points}
     return {
         "layers": layers,
         "coordinates": coordinates,
@@ -158,7 +158,7 @@ def _moved_parameters(
     reduced = system.reduced(vector, unravel, weight)
     errors = jnp.sqrt(jnp.diag(reduced.covariance))
     free = system.data["free"]
-    step = jnp.where(state["settled"], 0.0, jnp.clip(reduced.step, -LONGEST, LONGEST) * free)
+    step = jnp.clip(reduced.step, -LONGEST, LONGEST) * free
     lowest, highest = system.data["lowest"], system.data["highest"]
     coordinates = jnp.clip(vector[-count:] + step, lowest, highest)
     on_bound = (coordinates <= lowest) | (coordinates >= highest)
@@ -166,7 +166,7 @@ def _moved_parameters(
     quiet = jnp.all(small) & (weight >= plan.plateau)
     return {
         "vector": vector.at[-count:].set(coordinates),
-        "settled": state["settled"] | (quiet & ~jnp.any(on_bound)),
+        "settled": quiet & ~jnp.any(on_bound),
     }
 
 

@@ -4,9 +4,9 @@ The program of a batch is a pure function of arrays,
 
     ``advance(state, data, start, steps) -> state``
 
-for one run, which a backend batches, spreads or exports as it likes. The state is a tree of
-arrays that holds all that changes: cut a training anywhere, store the state, go on, and the
-numbers are the same. `run_data` holds what stays the same: sites, observations, conditions.
+around the step of one run, which a backend batches, spreads or exports as it likes. The state is
+a tree of arrays that holds all that changes: cut a training anywhere, store the state, go on, and
+the numbers are the same. `run_data` holds what stays the same: sites, observations, conditions.
 
 The step itself belongs to the optimizer: `adam` for first-order methods, `gauss_newton`.
 """
@@ -63,12 +63,8 @@ def initial_state(settings: Settings, spec: RunSpec, data: Tree) -> Tree:
     return jax.tree.map(np.asarray, state | own(settings, layers, coordinates))
 
 
-def build_advance(settings: Settings) -> Callable[[Tree, Tree, Any, Any], Tree]:
-    """Return ``advance(state, data, start, steps)`` for one run.
-
-    ``start`` counts the steps done before, ``steps`` those to do; both may be traced, so that
-    one compilation serves every cut of the work.
-    """
+def build_step(settings: Settings) -> Callable[[Any, Tree, Tree], Tree]:
+    """Return ``step(number, state, data)`` for one run, which leaves a run that rests as it is."""
     move = adam_step if settings.method.recipe().continuation is None else gauss_newton_step
 
     def step(number: jax.Array, state: Tree, data: Tree) -> Tree:
@@ -78,12 +74,27 @@ def build_advance(settings: Settings) -> Callable[[Tree, Tree, Any, Any], Tree]:
         physical = [physical_values(settings, q) for q in (coordinates, -coordinates)]
         return _kept_finite(state, moved, physical, number)
 
+    return step
+
+
+def build_advance(step: Callable[[Any, Tree, Tree], Tree]) -> Callable[..., Tree]:
+    """Return ``advance(state, data, start, steps)`` for a step of one run or of many.
+
+    ``start`` counts the steps done before, ``steps`` those to do; both may be traced, so that
+    one compilation serves every cut of the work. Where runs can settle, it ends with the last.
+    """
+
     def advance(state: Tree, data: Tree, start: Any, steps: Any) -> Tree:
+        def goes_on(now: tuple[Any, Tree]) -> Any:
+            more = now[0] < start + steps
+            return more & ~jnp.all(_rests(now[1])) if "settled" in state else more
+
+        def once(now: tuple[Any, Tree]) -> tuple[Any, Tree]:
+            return now[0] + 1, step(*now, data)
+
         # Reduced-precision products bias the parameter: see the documentation of the engine.
         with jax.default_matmul_precision("highest"):
-            return jax.lax.fori_loop(
-                start, start + steps, lambda number, current: step(number, current, data), state
-            )
+            return jax.lax.while_loop(goes_on, once, (jnp.asarray(start), state))[1]
 
     return advance
 
@@ -92,12 +103,17 @@ def _kept_finite(before: Tree, after: Tree, physical: Tree, number: jax.Array) -
     """Return the new state, or for a run that is no longer finite the last one that was.
 
     The run keeps the number of the step that failed and rests from then on; nothing of it can
-    reach another run of the batch.
+    reach another run of the batch. A run that has settled rests, too.
     """
     moved = (after["layers"], physical, after["loss_data"], after["loss_residual"])
     finite = jnp.isfinite(sum(jnp.sum(leaf) for leaf in jax.tree.leaves(moved)))
-    going = finite & (before["diverged"] == NOT_DIVERGED)
+    going = finite & ~_rests(before)
     kept = jax.tree.map(lambda new, old: jnp.where(going, new, old), after, before)
-    first = (before["diverged"] == NOT_DIVERGED) & ~finite
+    first = ~finite & ~_rests(before)
     kept["diverged"] = jnp.where(first, number, before["diverged"]).astype(jnp.int32)
     return kept
+
+
+def _rests(state: Tree) -> Any:
+    """Whether a run has diverged or settled."""
+    return (state["diverged"] != NOT_DIVERGED) | state.get("settled", False)

@@ -12,7 +12,7 @@ from typing import Any, final
 import jax
 import numpy as np
 
-from twoaxis.training.loop import build_advance
+from twoaxis.training.loop import build_advance, build_step
 from twoaxis.training.methods import METHODS
 from twoaxis.training.settings import Settings
 
@@ -99,9 +99,9 @@ class _Session:
 
 def side_by_side(settings: Settings, alone: bool) -> Advance:
     """Return the loop for trees whose first axis counts the runs; `alone` if that is one run."""
-    one = build_advance(settings)
+    step = build_step(settings)
     # A batched product of one matrix is slower on a CPU than the plain one, by half.
-    return _alone(one) if alone else jax.vmap(one, in_axes=(0, 0, None, None))
+    return _alone(build_advance(step)) if alone else build_advance(jax.vmap(step, (None, 0, 0)))
 
 
 def _compiled(settings: Settings, alone: bool, platform: str) -> Advance:
