@@ -2,6 +2,7 @@
 
     python benchmarks/follower.py --runs small        (two CPU cores: minutes)
     python benchmarks/follower.py --runs adam newton  (a GPU: minutes)
+    python benchmarks/follower.py --replay FILE.npz   another rule on the recorded runs
     python benchmarks/follower.py --libraries         (two CPU cores: minutes)
     python benchmarks/follower.py --quick             a few steps of everything on a CPU
 
@@ -31,8 +32,12 @@ from typing import Any
 import numpy as np
 
 import twoaxis as ta
+from twoaxis.diagnosis.follow import empty_row
+from twoaxis.diagnosis.settling import DRIFT, PATIENCE, SETTLED, Unit, settling
 from twoaxis.files import write_whole
 from twoaxis.gauss_newton import Continuation
+from twoaxis.parameters import Parameters
+from twoaxis.problems import get_problem
 from twoaxis.training.backends import find_gpu
 
 PROBLEMS = ("burgers", "allen-cahn", "buckley-leverett")
@@ -42,6 +47,8 @@ ADAM_STEPS, ADAM_EVERY, NEWTON_EVERY = 20_000, 500, 20
 SMALL_STEPS, SMALL_EVERY = 240_000, 3000
 # What counts as the same value, in standard errors.
 SAME = 0.1
+# What is kept of a followed run besides its steps.
+RECORDED = ("step", "value", "preferred", "data_misfit", "residual_norm")
 
 
 # ------------------------------------------------------------------ runs of the engine
@@ -79,53 +86,119 @@ def trainings(quick: bool) -> dict[str, dict[str, Any]]:
     }
 
 
-def stopped(run: Any, resolution: Any, every: int) -> dict[str, float]:
-    """Follow one run, and return where it would have been stopped, and how far from its end."""
+def followed(run: Any, resolution: Any, every: int) -> dict[str, Any]:
+    """Follow one run to its end, and return what a rule for stopping reads."""
     follower = ta.Follower(
         lambda frozen: frozen, every=every, resolution=resolution, max_share=1.0, progress=False
     )
-    (name,) = run.delivered
-    error = float(resolution.data["fisher_sd_percent"].min()) / 100
     for step, frozen in run.follow():
-        if follower(step, frozen):
-            moved = np.log(run.delivered[name] / frozen.parameters[name].delivered) / error
-            return {"step": step, "moved": abs(float(moved)), "finished": 1.0}
-    last = follower.state.numbers.get("moved", np.nan)
-    return {"step": run.final.step, "moved": 0.0, "finished": 0.0, "drift": last}
+        follower.measure(step, frozen)
+    found = follower.result.data.isel(parameter=0)
+    return {
+        **{name: found[name].values for name in RECORDED},
+        "standard_error": float(found["standard_error"]),
+        "delivered": next(iter(run.delivered.values())),
+        "dataset": run.dataset.label,
+        "seed": run.seed,
+        "finite": run.finished,
+    }
 
 
-def runs_table(quick: bool, only: list[str], problems: list[str], store: Path | None) -> list[str]:
+def replayed(paths: dict[str, Any], problem: str) -> list[dict[str, float]]:
+    """Return where a follower of each recorded run stops, and how far from its end."""
+    known = Parameters(get_problem(problem).parameters)
+    found = []
+    for value, preferred, misfit, error, end in zip(
+        *(paths[name] for name in ("value", "preferred", "data_misfit", "standard_error")),
+        known.coordinates(dict.fromkeys(known, paths["delivered"]))[:, 0],
+        strict=True,
+    ):
+        empty = empty_row(0, 1, "")
+        rows = [
+            empty._replace(
+                step=int(step), value=v[None], preferred=p[None], data_misfit=m, residual_norm=1.0
+            )
+            for step, v, p, m in zip(paths["step"], value, preferred, misfit, strict=True)
+        ]
+        unit, states = Unit(np.array([error]), "standard errors"), []
+        for n, row in enumerate(rows):
+            states.append(settling(rows[: n + 1], known, unit, DRIFT))
+            if [each.code for each in states[-PATIENCE:]] == [SETTLED] * PATIENCE:
+                here = known.coordinates(known.named(row.value))[0]
+                found.append({"step": row.step, "moved": abs(end - here) / error, "finished": 1.0})
+                break
+        else:
+            last = states[-1].numbers.get("moved", np.nan)
+            found.append({"step": rows[-1].step, "moved": 0.0, "finished": 0.0, "drift": last})
+    return found
+
+
+def recorded_runs(
+    options: dict[str, Any], problem: str, seeds: list[int], quick: bool, store: Path | None
+) -> dict[str, Any]:
+    """Train and follow the runs of one problem; arrays have the runs first, then the steps."""
+    every, steps = options["every"], options["steps"]
+    began = time.perf_counter()
+    runs = ta.train(
+        problem,
+        datasets=DATASETS[:1] if quick else DATASETS,
+        seeds=seeds[:2] if quick else seeds,
+        snapshots=list(range(every, steps + 1, every)),
+        store=store,
+        progress=False,
+        **{name: value for name, value in options.items() if name != "every"}
+        | ({"engine": "in-process", "device": "cpu"} if quick else {}),
+    )
+    print(f"{problem}: {len(runs)} runs in {time.perf_counter() - began:.0f} s", flush=True)
+    studies: dict[str, Any] = {}
+    found = []
+    for run in runs:
+        key = run.dataset.label
+        if key not in studies:
+            studies[key] = run.resolve(replicas=2, progress=False)
+        found.append(followed(run, studies[key], every))
+    return {
+        **{name: np.array([each[name] for each in found]) for name in found[0] if name != "step"},
+        "step": found[0]["step"],
+        "steps": steps,
+    }
+
+
+def runs_table(recorded: dict[str, dict[str, Any]]) -> list[str]:
+    """Return the table of recorded runs under the rule as it is now."""
     lines = [
         f"{'training':<14}{'problem':<18}{'runs':>5}{'stopped':>9}{'steps saved':>13}"
         f"{'moved after the stop (se)':>28}{'below 0.1':>11}{'others still moved (se)':>25}",
     ]
-    print(lines[0], flush=True)
-    for label, options in trainings(quick).items():
-        if only and label not in only:
-            continue
-        every, steps = options.pop("every"), options["steps"]
-        for problem in PROBLEMS[:1] if quick else problems:
-            began = time.perf_counter()
-            runs = ta.train(
-                problem,
-                datasets=DATASETS[:1] if quick else DATASETS,
-                seeds=range(2) if quick else SEEDS,
-                snapshots=list(range(every, steps + 1, every)),
-                store=store,
-                progress=False,
-                **{**options, **({"engine": "in-process", "device": "cpu"} if quick else {})},
-            )
-            seconds = time.perf_counter() - began
-            studies: dict[str, Any] = {}
-            found = []
-            for run in runs:
-                key = run.dataset.label
-                if key not in studies:
-                    studies[key] = run.resolve(replicas=2, progress=False)
-                found.append(stopped(run, studies[key], every))
-            lines.append(row_of(label, problem, found, steps))
-            print(lines[-1], f"   [trained in {seconds:.0f} s]", flush=True)
+    for name, paths in recorded.items():
+        label, problem = name.split("/")
+        lines.append(row_of(label, problem, replayed(paths, problem), int(paths["steps"])))
     return lines
+
+
+def write_paths(file: Path, recorded: dict[str, dict[str, Any]]) -> None:
+    """Write recorded runs to one compressed file of arrays without Python objects."""
+    arrays = {
+        f"{group}/{name}": np.asarray(values)
+        for group, paths in recorded.items()
+        for name, values in paths.items()
+    }
+    write_whole(file, lambda path: _save(path, arrays))
+
+
+def _save(path: Path, arrays: dict[str, Any]) -> None:
+    with path.open("wb") as opened:
+        np.savez_compressed(opened, **arrays)
+
+
+def read_paths(file: Path) -> dict[str, dict[str, Any]]:
+    """Return what `write_paths` wrote."""
+    recorded: dict[str, dict[str, Any]] = {}
+    with np.load(file, allow_pickle=False) as arrays:
+        for name in arrays.files:
+            group, quantity = name.rsplit("/", 1)
+            recorded.setdefault(group, {})[quantity] = arrays[name]
+    return recorded
 
 
 def row_of(label: str, problem: str, found: list[dict[str, float]], steps: int) -> str:
@@ -481,15 +554,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", nargs="*", help="stopping on 48 runs: small, adam, newton")
     parser.add_argument("--problems", nargs="*", default=PROBLEMS, choices=PROBLEMS)
+    parser.add_argument("--seeds", nargs="*", type=int, default=list(SEEDS))
+    parser.add_argument("--replay", nargs="*", type=Path, help="files of recorded runs to judge")
     parser.add_argument("--store", type=Path, help="directory that keeps the runs")
     parser.add_argument("--libraries", nargs="*", help="overhead, in all libraries or in some")
     parser.add_argument("--quick", action="store_true", help="a few steps of everything")
-    parser.add_argument("--out", type=Path, help="text file for the tables")
+    parser.add_argument("--out", type=Path, help="text file for the tables; paths: FILE.npz")
     options = parser.parse_args()
     warnings.filterwarnings("ignore", "Initial condition wasn't provided")
     lines: list[str] = []
+    recorded: dict[str, dict[str, Any]] = {}
+    for file in options.replay or ():
+        recorded |= read_paths(file)
     if options.runs is not None or options.quick:
-        lines += runs_table(options.quick, options.runs or [], options.problems, options.store)
+        for label, chosen in trainings(options.quick).items():
+            for problem in PROBLEMS[:1] if options.quick else options.problems:
+                if not options.runs or label in options.runs:
+                    recorded[f"{label}/{problem}"] = recorded_runs(
+                        chosen, problem, options.seeds, options.quick, options.store
+                    )
+                    if options.out is not None:
+                        write_paths(options.out.with_suffix(".npz"), recorded)
+    if recorded:
+        lines += runs_table(recorded)
+        print(*lines, sep="\n", flush=True)
     if options.libraries is not None or options.quick:
         lines += libraries_table(options.quick, options.libraries or [])
     if options.out is not None:

@@ -34,7 +34,7 @@ from twoaxis.diagnosis.follow import (
     quick_row,
     snapshots_of,
 )
-from twoaxis.diagnosis.settling import SETTLED, Unit, settling
+from twoaxis.diagnosis.settling import DRIFT, PATIENCE, SETTLED, Unit, settling
 from twoaxis.diagnosis.sinks import LiveLine, Sink, logged_name, sink_of
 from twoaxis.errors import InputError, LibraryWarning
 from twoaxis.frozen import FrozenResidual, while_training
@@ -142,8 +142,8 @@ class Follower:
         resolution: Resolution | None = None,
         layout: Any = None,
         tolerance: Tolerance | None = None,
-        drift: float = 0.05,
-        patience: int = 3,
+        drift: float = DRIFT,
+        patience: int = PATIENCE,
         max_share: float = 0.02,
         sinks: Sequence[Any] = (),
         progress: bool = True,

@@ -27,6 +27,8 @@ from twoaxis.parameters import Parameters
 from twoaxis.result import Message
 
 SETTLED = "follower.settled"
+# How far, in the unit, a settled parameter may move, and how many measurements in a row say so.
+DRIFT, PATIENCE = 0.05, 3
 # RMS misfits, in noise levels, at which data count as fitted.
 FITTED = 1.1
 
