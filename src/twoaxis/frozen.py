@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -600,13 +600,16 @@ def bound_view(frozen: FrozenResidual, view: View | BoundView | None) -> Any:
 
 # Whether models are frozen again and again while they train. Adapters then take a model that has
 # not been trained yet, and leave out what only a finished one needs: its loss and its Jacobians.
-_TRAINING: ContextVar[bool] = ContextVar("training", default=False)
+_TRAINING: ContextVar[list[Any] | None] = ContextVar("training", default=None)
 
 
 @contextmanager
-def while_training() -> Iterator[None]:
-    """Let adapters freeze a model quickly, in the middle of its training."""
-    token = _TRAINING.set(True)
+def while_training(programs: list[Any]) -> Iterator[None]:
+    """Let adapters freeze a model quickly, in the middle of its training.
+
+    `programs` keeps what they compiled from one measurement to the next; see `kept_program`.
+    """
+    token = _TRAINING.set(programs)
     try:
         yield
     finally:
@@ -615,7 +618,24 @@ def while_training() -> Iterator[None]:
 
 def in_training() -> bool:
     """Whether a model is frozen in the middle of its training."""
-    return _TRAINING.get()
+    return _TRAINING.get() is not None
+
+
+Program = TypeVar("Program")
+
+
+def kept_program(fits: Callable[[Any], bool], make: Callable[[], Program]) -> Program:
+    """Return a compiled program that fits a model, from an earlier step of its training.
+
+    Outside of a training, and where none fits, one is made.
+    """
+    programs = _TRAINING.get()
+    found: Program | None = next(filter(fits, programs or ()), None)
+    if found is None:
+        found = make()
+        if programs is not None:
+            programs.append(found)
+    return found
 
 
 Residual = Callable[..., Any] | FrozenResidual

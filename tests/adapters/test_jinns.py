@@ -16,6 +16,7 @@ import numpy as np
 import optax
 import pytest
 from bad_refinements import assert_bad_refinements_are_told
+from compilations import counted_compilations
 from jinns.parameters import EqParams, Params
 from least_squares_systems import assert_is_least_squares_system
 from objectives import assert_is_training_loss
@@ -730,7 +731,7 @@ def test_a_training_in_pieces_is_followed_and_the_same():
     follower, arguments = decay_follower(), untrained()
     outputs = ta.jinns_solve(follower, n_iter=9, **arguments)
     assert follower.messages == []
-    assert [row.step for row in follower.rows] == [5, 9]
+    assert [row.step for row in follower.rows] == [4, 8, 9]
     whole = jinns.solve(n_iter=9, verbose=False, **arguments)
     np.testing.assert_allclose(outputs[1], whole[1], rtol=1e-5)
     np.testing.assert_allclose(outputs[6].eq_params.rate, whole[6].eq_params.rate, rtol=1e-5)
@@ -741,6 +742,23 @@ def test_a_training_in_pieces_is_followed_and_the_same():
     recorded = ta.audit(frozen, history=outputs, spectrum=False).group("/history")
     np.testing.assert_allclose(recorded["value"][:, 0], outputs[6].eq_params.rate)
     assert recorded["step"].values.tolist() == list(range(1, 10))
+
+
+def test_pieces_and_measurements_are_compiled_once():
+    counts = []
+    with counted_compilations() as compiled:
+
+        def freeze(loss, params, data, observed):
+            counts.append(len(compiled))
+            return ta.from_jinns(loss, params, {"rate": WIDE}, points=data, observed=observed)
+
+        follower = ta.Follower(freeze, every=4, progress=False, max_share=1.0)
+        ta.jinns_solve(follower, n_iter=16, **untrained())
+        counts.append(len(compiled))
+    assert follower.messages == []
+    setup, *measured = np.diff(counts)
+    assert setup > 0
+    assert measured == [0, 0, 0, 0]
 
 
 @pytest.mark.long

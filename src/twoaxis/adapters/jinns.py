@@ -52,11 +52,14 @@ from twoaxis.adapters.unknowns import (
 )
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
-from twoaxis.frozen import FrozenResidual
+from twoaxis.frozen import FrozenResidual, kept_program
 from twoaxis.parameter_array import ParameterArray, entry_index, entry_name
 from twoaxis.parameters import Parameter, Parameters, Unknowns
 from twoaxis.result import Message
 from twoaxis.views import View
+
+#: A leaf of ``eq_params``, and a flat index into it.
+Place = tuple[str, int]
 
 
 def from_jinns(
@@ -210,6 +213,58 @@ def from_jinns(
 
 
 @final
+class JinnsProgram:
+    """The compiled functions of equations, network and parameters, whose arrays are arguments.
+
+    So the model can be evaluated after every piece of a training without compiling it again.
+
+    Parameters
+    ----------
+    jax, equinox : module
+    static : tree
+        Equations, network and parameters without their arrays.
+    """
+
+    def __init__(self, jax: Any, equinox: Any, static: Any) -> None:
+        self._jax, self._equinox, self.static = jax, equinox, static
+        self.equations = jax.jit(self._equations, static_argnums=2)
+        self.slopes = jax.jit(jax.jacfwd(self._equations, argnums=3), static_argnums=2)
+        self.outputs = jax.jit(self._outputs, static_argnums=2)
+
+    def _moved(self, arrays: Any, places: tuple[Place, ...], stored: Any) -> tuple[Any, Any, Any]:
+        equations, network, params = self._equinox.combine(arrays, self.static)
+        return equations, network, with_numbers(self._equinox, params, places, stored)
+
+    def _equations(
+        self, arrays: Any, points: Any, places: tuple[Place, ...], stored: Any
+    ) -> list[Any]:
+        return equations_at(self._jax, *self._moved(arrays, places, stored), points)
+
+    def _outputs(self, arrays: Any, points: Any, places: tuple[Place, ...], stored: Any) -> Any:
+        _, network, params = self._moved(arrays, places, stored)
+        return self._jax.vmap(lambda point: network(point, params))(points)
+
+
+def with_numbers(equinox: Any, params: Any, places: Sequence[Place], stored: Any) -> Any:
+    """Return the parameters with other numbers at these places."""
+    for (leaf, index), value in zip(places, stored, strict=True):
+        old = getattr(params.eq_params, leaf)
+        new = old.reshape(-1).at[index].set(value).reshape(old.shape)
+        params = equinox.tree_at(lambda p, leaf=leaf: getattr(p.eq_params, leaf), params, new)
+    return params
+
+
+def equations_at(jax: Any, equations: Any, network: Any, params: Any, points: Any) -> list[Any]:
+    """Return one array (N, m) per dynamic loss."""
+    return [
+        jax.vmap(lambda point, each=each: each.evaluate(point, network, params))(points).reshape(
+            len(points), -1
+        )
+        for each in equations
+    ]
+
+
+@final
 class JinnsModel(Model):
     """A loss of jinns with trained parameters; a place is a leaf of ``eq_params`` and an index."""
 
@@ -221,8 +276,15 @@ class JinnsModel(Model):
         self.precision = "float64" if precision == "float64" else self.own
         with self._exact():
             self._params = jax.tree.map(self._cast, params)
-        self._compiled = jax.jit(self._evaluate, static_argnums=1)
-        self._compiled_slopes = jax.jit(jax.jacfwd(self._evaluate, argnums=2), static_argnums=1)
+        whole = (loss.dynamic_loss, loss.u, self._params)
+        self._arrays, static = self._equinox.partition(whole, self._equinox.is_array)
+        self._program = kept_program(
+            lambda known: (
+                isinstance(known, JinnsProgram)
+                and bool(self._equinox.tree_equal(known.static, static))
+            ),
+            lambda: JinnsProgram(jax, self._equinox, static),
+        )
 
     def _exact(self) -> Any:
         return self._jax.enable_x64(self.precision == "float64")
@@ -233,51 +295,34 @@ class JinnsModel(Model):
             return numbers.asarray(leaf, self.precision)
         return leaf
 
-    def _moved(self, places: tuple[tuple[str, int], ...], stored: Any) -> Any:
-        """Return the parameters with other numbers at these places."""
-        params = self._params
-        for (leaf, index), value in zip(places, stored, strict=True):
-            old = getattr(params.eq_params, leaf)
-            new = old.reshape(-1).at[index].set(value).reshape(old.shape)
-            params = self._equinox.tree_at(
-                lambda p, leaf=leaf: getattr(p.eq_params, leaf), params, new
-            )
-        return params
-
-    def _evaluate(self, points: Any, places: tuple[tuple[str, int], ...], stored: Any) -> list[Any]:
-        return self._equations(self._moved(places, stored), points)
+    def _moved(self, places: tuple[Place, ...], stored: Any) -> Any:
+        return with_numbers(self._equinox, self._params, places, stored)
 
     def _equations(self, params: Any, points: Any) -> list[Any]:
-        return [
-            self._jax.vmap(lambda point, each=each: each.evaluate(point, self._loss.u, params))(
-                points
-            ).reshape(len(points), -1)
-            for each in self._loss.dynamic_loss
-        ]
+        return equations_at(self._jax, self._loss.dynamic_loss, self._loss.u, params, points)
 
-    def _inputs(self, points: Any, stored: Mapping[Any, float]) -> tuple[Any, Any, Any]:
+    def _inputs(self, points: Any, stored: Mapping[Any, float]) -> tuple[Any, Any, Any, Any]:
         number = self._jax.numpy.asarray
         vector = number(list(stored.values()), self.precision)
-        return number(as_numpy(points), self.precision), tuple(stored), vector
+        return self._arrays, number(as_numpy(points), self.precision), tuple(stored), vector
 
     def equations(self, points: Any, stored: Mapping[Any, float]) -> list[Any]:
         """Return one array (N, m) per dynamic loss."""
         with self._exact():
-            return [np.asarray(part) for part in self._compiled(*self._inputs(points, stored))]
+            found = self._program.equations(*self._inputs(points, stored))
+            return [np.asarray(part) for part in found]
 
     def derivatives(self, points: Any, stored: Mapping[Any, float]) -> list[Any]:
         """Return one array (N, m, d) per dynamic loss, by forward mode."""
         with self._exact():
-            found = self._compiled_slopes(*self._inputs(points, stored))
+            found = self._program.slopes(*self._inputs(points, stored))
             return [np.asarray(part) for part in found]
 
     def outputs(self, points: Any, stored: Mapping[Any, float]) -> FloatArray:
         """Return the outputs of the network at the points, (N, outputs)."""
         with self._exact():
-            inputs, places, vector = self._inputs(points, stored)
-            params = self._moved(places, vector)
-            outputs = self._jax.vmap(lambda point: self._loss.u(point, params))(inputs)
-        return as_numpy(outputs).reshape(len(inputs), -1)
+            outputs = as_numpy(self._program.outputs(*self._inputs(points, stored)))
+        return outputs.reshape(len(outputs), -1)
 
     def _flat(self) -> tuple[Any, Any]:
         """Return the weights as one vector, and how a vector becomes weights again."""
@@ -314,7 +359,7 @@ class JinnsModel(Model):
         jax = self._jax
         whole, batch = self._cast_all(batch)
 
-        def traced(vector: Any, places: tuple[tuple[str, int], ...], stored: Any) -> Any:
+        def traced(vector: Any, places: tuple[Place, ...], stored: Any) -> Any:
             params = self._equinox.tree_at(
                 lambda p: p.nn_params, self._moved(places, stored), self._flat()[1](vector)
             )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,15 @@ from twoaxis.errors import InputError
 
 # Outputs of jinns.solve that hold a value for each iteration.
 RECORDED = (1, 2, 6, 7)
+# Outputs that the next piece begins with, by the names of the arguments.
+CARRIED = {
+    "init_params": 0,
+    "data": 3,
+    "loss": 4,
+    "opt_state": 5,
+    "obs_data": 8,
+    "param_data": 9,
+}
 
 
 def jinns_solve(
@@ -21,8 +29,8 @@ def jinns_solve(
 ) -> tuple[Any, ...]:
     """Train with ``jinns.solve`` in pieces, and call a follower between them.
 
-    jinns compiles every call of ``solve`` anew. A piece has the `every` steps of the follower, or
-    as many as it takes to keep compiling and measuring within its share of the time.
+    A piece has the `every` steps of the follower. All pieces are one compiled program, as the
+    whole training would be; only a last piece of fewer steps is compiled again.
 
     Parameters
     ----------
@@ -56,43 +64,43 @@ def jinns_solve(
             "validation=...",
             "leave it out, or call jinns.solve itself and follow it afterwards",
         )
-    options = {"verbose": False, **arguments}
-    # One iteration is a compilation, and gives the time of one.
-    pieces, done, size, overhead = [], 0, 1, 0.0
+    key, state = arguments.pop("key", None), {n: arguments.pop(n, None) for n in CARRIED}
+    # As the first piece returns it, or the second one would be compiled for other types.
+    state["init_params"] = jax.tree.map(partial(_strong, jax), state["init_params"])
+    if state["opt_state"] is None:
+        state["opt_state"] = arguments["optimizer"].init(state["init_params"])
+    fixed = {"verbose": False, **arguments, "ahead_of_time": False}
+
+    def solve(size: int, state: Any, key: Any) -> Any:
+        return jinns.solve(n_iter=size, key=key, **fixed, **state)
+
+    # With observations on another device, jinns runs a loop of Python that cannot be compiled.
+    if arguments.get("obs_batch_sharding") is None:
+        solve = jax.jit(solve, static_argnums=0)
+    pieces, done = [], 0
     while done < n_iter:
-        size = min(size, n_iter - done)
-        if options.get("key") is not None:
-            options["key"], own = jax.random.split(options["key"])
-        else:
-            own = None
-        began = time.perf_counter()
-        outputs = jinns.solve(n_iter=size, **{**options, "key": own})
-        jax.block_until_ready(outputs[0])
-        seconds = time.perf_counter() - began
+        size, own = min(follower.every, n_iter - done), None
+        if key is not None:
+            key, own = jax.random.split(key)
+        outputs = jax.block_until_ready(solve(size, state, own))
         pieces.append(outputs)
         done += size
-        options |= {
-            "init_params": outputs[0],
-            "data": outputs[3],
-            "loss": outputs[4],
-            "opt_state": outputs[5],
-            "obs_data": outputs[8],
-            "param_data": outputs[9],
-        }
-        if size == 1:
-            overhead, size = seconds, follower.every
-        else:
-            pace = max(seconds - overhead, 1e-3 * seconds) / size
-            follower.charge(min(overhead, seconds))
-            row = follower.measure(done, outputs[4], outputs[0], outputs[3], outputs[8])
-            needed = (overhead + row.seconds) * (1 / follower.max_share - 1) / pace
-            size = max(follower.every, math.ceil(needed))
-            if follower.finished and stop:
-                break
+        state = {name: outputs[place] for name, place in CARRIED.items()}
+        now = (outputs[4], outputs[0], outputs[3], outputs[8])
+        if follower(done, *now) and stop:
+            break
+        if done == n_iter:
+            follower.measure(done, *now)
     return tuple(
         _joined(jax, [piece[n] for piece in pieces]) if n in RECORDED else last
         for n, last in enumerate(pieces[-1])
     )
+
+
+def _strong(jax: Any, leaf: Any) -> Any:
+    """Return an array whose type no longer gives way to others, as that of jnp.array(0.1) does."""
+    weak = isinstance(leaf, jax.Array) and leaf.weak_type
+    return jax.numpy.asarray(np.asarray(leaf)) if weak else leaf
 
 
 def _joined(jax: Any, records: list[Any]) -> Any:

@@ -105,7 +105,7 @@ class Follower:
     messages : list of Message
         What went wrong or was changed, each once.
     setup_seconds : float
-        Time of the first, careful check, which comes once.
+        Time of what comes once: the first, careful check, and what is compiled for it.
 
     Examples
     --------
@@ -174,8 +174,9 @@ class Follower:
         self._next: float = -np.inf
         self._first_step, self._began, self._ended = 0, np.nan, np.nan
         self._spent, self.setup_seconds = 0.0, 0.0
+        self._programs: list[Any] = []
         if not _needs_state(freeze):
-            self._set_up(self._frozen(()), 0)
+            self._set_up((), 0)
 
     # ------------------------------------------------------------- in the loop
 
@@ -211,7 +212,7 @@ class Follower:
         return row
 
     def _frozen(self, state: tuple[Any, ...]) -> FrozenResidual:
-        with while_training():
+        with while_training(self._programs):
             frozen = self._freeze(*state)
         if not isinstance(frozen, FrozenResidual):
             raise InputError(
@@ -224,14 +225,9 @@ class Follower:
     def _measured(self, step: int, state: tuple[Any, ...]) -> Row:
         """Return the row of a step; one without numbers where anything goes wrong."""
         try:
-            frozen = self._frozen(state)
             if self._parameters is None:
-                self._set_up(frozen, step)
-            check_same_parameters(frozen, list(self._parameters or ()), step)
-            frozen.known.require("delivered")
-            center = center_of_step(frozen, frozen.known.center(self._at))
-            row = quick_row(step, frozen, self._view, center, self._affine)
-            return row._replace(data_misfit=self._misfit(frozen))
+                self._set_up(state, step)
+            return self._row(step, self._frozen(state))
         except Exception as error:  # a training never ends because of its follower
             lost = bool(NOT_FINITE.search(str(error)))
             code = "follower.not_finite" if lost else "follower.failed"
@@ -242,9 +238,17 @@ class Follower:
             words = "parameter or field not finite" if lost else f"not measured: {cause}"
             return empty_row(step, len(self._parameters or ()), " ".join(str(words).split()))
 
-    def _set_up(self, frozen: FrozenResidual, step: int) -> None:
+    def _row(self, step: int, frozen: FrozenResidual) -> Row:
+        check_same_parameters(frozen, list(self._parameters or ()), step)
+        frozen.known.require("delivered")
+        center = center_of_step(frozen, frozen.known.center(self._at))
+        row = quick_row(step, frozen, self._view, center, self._affine)
+        return row._replace(data_misfit=self._misfit(frozen))
+
+    def _set_up(self, state: tuple[Any, ...], step: int) -> None:
         """Check a first frozen residual with care, and take from it what does not change."""
         began = time.perf_counter()
+        frozen = self._frozen(state)
         known = frozen.known
         known.require("delivered")
         found, chosen = resolution_for(self._resolution, known, self._layout)
@@ -260,6 +264,7 @@ class Follower:
             self._unit = Unit(size, f"times {self._tolerance.material:g}%")
         self._observed = self._observations(frozen, found, chosen)
         self._parameters = known
+        self._row(step, frozen)  # whatever is compiled or loaded once belongs to the setup, too
         self.setup_seconds = time.perf_counter() - began
 
     def _observations(
@@ -289,15 +294,11 @@ class Follower:
 
     # ------------------------------------------------------------- what it costs
 
-    def charge(self, seconds: float) -> None:
-        """Count time that following took outside of the measurements, such as compiling again."""
-        self._spent += seconds
-
     @property
     def share(self) -> float:
         """Share of the time up to the last measurement that measurements took; NaN before one.
 
-        Without the `setup_seconds` of the careful check at the start.
+        Without the `setup_seconds` of what comes once.
         """
         return self._spent / max(self._ended - self._began, 1e-12)
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from compilations import counted_compilations
 from least_squares_systems import assert_is_least_squares_system
 from objectives import assert_is_training_loss
 
@@ -367,3 +368,41 @@ def test_objective_behind_a_transform(diffusion, freeze):
     frozen = freeze("diffusion", "float64")
     assert_is_training_loss(frozen, own_loss(diffusion.model))
     assert frozen.data is None
+
+
+def test_measurements_along_a_training_are_compiled_once(dde, train):
+    dde.config.set_random_seed(0)
+    rate = dde.Variable(2.0)
+
+    def decay(t, u, unknowns=(rate,)):
+        return dde.grad.jacobian(u, t)[0] + unknowns[0] * u[0]
+
+    sites = np.linspace(0.1, 0.9, 5)[:, None]
+    seen = dde.icbc.PointSetBC(sites, np.exp(-sites))
+    data = dde.data.PDE(dde.geometry.TimeDomain(0, 1), decay, [seen], num_domain=9)
+    model = train(data, dde.nn.FNN([1, 6, 1], "tanh", "Glorot normal"), [rate], steps=0)
+    spans = []
+    with counted_compilations() as compiled:
+
+        def freeze():
+            return from_deepxde(model, {"rate": (rate, K)})
+
+        follower = ta.Follower(freeze, every=5, progress=False, max_share=1.0)
+        measure = follower.measure
+
+        def counted(step, *state):
+            before = len(compiled)
+            row = measure(step, *state)
+            spans.append(len(compiled) - before)
+            return row
+
+        follower.measure = counted
+        model.train(iterations=12, verbose=0, callbacks=[ta.deepxde_callback(follower)])
+    assert follower.messages == []
+    assert [row.step for row in follower.rows] == [1, 6, 11, 12]
+    assert compiled
+    assert spans == [0] * 4
+    last = ta.follow([(12, freeze())]).data.isel(step=0)
+    found = follower.result.data.isel(step=-1)
+    for name in ("value", "preferred", "displacement", "strength"):
+        np.testing.assert_allclose(found[name], last[name], rtol=1e-7)

@@ -22,6 +22,38 @@ from twoaxis.adapters.model_loss import LossAt
 from twoaxis.adapters.unknowns import JaxArithmetic, jax_jacobian
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
+from twoaxis.frozen import kept_program
+
+
+@final
+class JaxProgram:
+    """The compiled functions of a network and a PDE; weights, points and unknowns are arguments.
+
+    So the model can be evaluated after every step of a training without compiling it again.
+    """
+
+    def __init__(self, jax: Any, net: Any, pde: Any, takes_unknowns: bool) -> None:
+        self._jax, self.net, self.pde, self._takes_unknowns = jax, net, pde, takes_unknowns
+        self.compiled = jax.jit(self.evaluate)
+        self.compiled_slopes = jax.jit(self._slopes, static_argnums=2)
+        self.compiled_field = jax.jit(lambda tree, at: net.apply(tree, at, training=False))
+
+    def evaluate(self, weights: Any, points: Any, unknowns: list[Any]) -> list[Any]:
+        """Return one array (N, m) per equation."""
+
+        def outputs(inputs: Any) -> Any:
+            return self.net.apply(weights, inputs, training=False)
+
+        given = {"unknowns": unknowns} if self._takes_unknowns and unknowns else {}
+        return as_columns(self.pde(points, (outputs(points), outputs), **given), len(points))
+
+    def _slopes(self, weights: Any, points: Any, places: tuple[int, ...], base: list[Any]) -> Any:
+        """Return derivatives by the numbers at these places."""
+
+        def evaluate(*unknowns: Any) -> list[Any]:
+            return self.evaluate(weights, points, list(unknowns))
+
+        return jax_jacobian(self._jax, evaluate, base, places)
 
 
 @final
@@ -37,8 +69,12 @@ class JaxBackend(Backend):
                 "auxiliary_var_function, which DeepXDE does not support with JAX",
                 "compute them inside the PDE",
             )
-        self._pde, self._net, self._variable = model.data.pde, model.net, dde.Variable
-        self._takes_unknowns = dde.utils.get_num_args(self._pde) == 3
+        pde, net, self._variable = model.data.pde, model.net, dde.Variable
+        self._net = net
+        self._program = kept_program(
+            lambda known: isinstance(known, JaxProgram) and known.net is net and known.pde is pde,
+            lambda: JaxProgram(self._jax, net, pde, dde.utils.get_num_args(pde) == 3),
+        )
         leaves = self._jax.tree.leaves(model.net.params)
         self.own = str(leaves[0].dtype)
         self.precision = "float64" if double else self.own
@@ -46,8 +82,6 @@ class JaxBackend(Backend):
             cast = self._cast
             self._weights = self._jax.tree.map(cast, model.net.params)
             self._held = [cast(each.value) for each in model.external_trainable_variables]
-        self._compiled = self._jax.jit(self._evaluate)
-        self._compiled_slopes = self._jax.jit(self._slopes, static_argnums=2)
         self._losses: dict[int, tuple[CompiledLoss, Any]] = {}
 
     @contextmanager
@@ -77,21 +111,6 @@ class JaxBackend(Backend):
         """Return the value of a variable."""
         return as_numpy(variable.value)
 
-    def _evaluate(self, weights: Any, points: Any, unknowns: list[Any]) -> list[Any]:
-        def outputs(inputs: Any) -> Any:
-            return self._net.apply(weights, inputs, training=False)
-
-        given = {"unknowns": unknowns} if self._takes_unknowns and unknowns else {}
-        return as_columns(self._pde(points, (outputs(points), outputs), **given), len(points))
-
-    def _slopes(self, weights: Any, points: Any, places: tuple[int, ...], base: list[Any]) -> Any:
-        """Return derivatives by the numbers at these places."""
-
-        def evaluate(*unknowns: Any) -> list[Any]:
-            return self._evaluate(weights, points, list(unknowns))
-
-        return jax_jacobian(self._jax, evaluate, base, places)
-
     def _unknowns(self, stored: Mapping[Any, float]) -> list[Any]:
         number = self._jax.numpy.asarray
         return [
@@ -105,21 +124,21 @@ class JaxBackend(Backend):
     def equations(self, points: FloatArray, stored: Mapping[Any, float]) -> list[FloatArray]:
         """Return one array (N, m) per equation."""
         with self._exact():
-            found = self._compiled(self._weights, self._points(points), self._unknowns(stored))
+            where, unknowns = self._points(points), self._unknowns(stored)
+            found = self._program.compiled(self._weights, where, unknowns)
             return [as_numpy(part) for part in found]
 
     def derivatives(self, points: FloatArray, stored: Mapping[Any, float]) -> list[FloatArray]:
         """Return one array (N, m, d) per equation, by forward mode."""
         with self._exact():
             where, base = self._points(points), self._unknowns(stored)
-            found = self._compiled_slopes(self._weights, where, tuple(stored), base)
+            found = self._program.compiled_slopes(self._weights, where, tuple(stored), base)
             return [as_numpy(part) for part in found]
 
     def field(self, points: FloatArray) -> FloatArray:
         """Return the outputs of the network."""
         with self._exact():
-            apply = self._jax.jit(lambda weights, at: self._net.apply(weights, at, training=False))
-            return as_numpy(apply(self._weights, self._points(points)))
+            return as_numpy(self._program.compiled_field(self._weights, self._points(points)))
 
     def _flat(self) -> tuple[Any, Any]:
         """Return the weights as one vector, and how a vector becomes weights again."""
@@ -205,7 +224,9 @@ class JaxBackend(Backend):
         """Return the equations, a column each, as a function of weights and numbers at places."""
 
         def equations(tree: Any, points: Any, unknowns: list[Any]) -> Any:
-            return self._jax.numpy.concatenate(self._evaluate(tree, points, unknowns), axis=1)
+            return self._jax.numpy.concatenate(
+                self._program.evaluate(tree, points, unknowns), axis=1
+            )
 
         return self._by_weights(places, equations)
 
