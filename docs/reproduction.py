@@ -17,17 +17,21 @@ from reproduction_block import page, verdict
 
 from twoaxis.errors import InputError
 from twoaxis.studies import figures
+from twoaxis.studies.fields import PROBLEMS
 from twoaxis.studies.page import (
     SMOKE,
     VERDICTS,
     Shown,
+    by_both_rules,
     counted,
     duration,
     headline,
     in_words,
+    judged_once,
+    outside_all,
     shown_blocks,
 )
-from twoaxis.studies.reproduce import stored_records
+from twoaxis.studies.reproduce import first_rule, stored_records
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results" / "reproduction"
@@ -55,8 +59,9 @@ def write(results: Path, docs: Path) -> None:
     drawn = figures.draw(records)
     _check_pictures(results, drawn)
     parts = {
-        "counts": counts(blocks),
+        "counts": counts(records, blocks, first_rule(results)),
         "headlines": headlines(blocks),
+        "noise": noise(records),
         "figures": pictures(drawn, _way(results, docs)),
         "times": times(records, blocks),
     }
@@ -65,9 +70,13 @@ def write(results: Path, docs: Path) -> None:
     _fill(docs / "_build" / "reproduction", parts)
 
 
-def counts(blocks: Mapping[str, Shown]) -> str:
+def counts(
+    records: Sequence[Record],
+    blocks: Mapping[str, Shown],
+    earlier: Mapping[tuple[str, str], str],
+) -> str:
     """Return how many figures came out which way, block by block, with the list of pages."""
-    total = counted(figure.verdict for block in blocks.values() for figure in block.figures)
+    total = counted(figure["verdict"] for figure in judged_once(records))
     rows = [
         [
             f"[{escaped(block.title)}](reproduction/{name}.md)",
@@ -77,12 +86,68 @@ def counts(blocks: Mapping[str, Shown]) -> str:
         for name, block in blocks.items()
     ]
     last = ["all", "", *(str(count or "") for count in total.values())]
+    outside = outside_all(records)
     return paragraphs(
         f"{sum(total.values())} figures in {len(blocks)} blocks: {in_words(total)}.",
         table(["block", "initializations", *VERDICTS], "lr" + "r" * len(VERDICTS), [*rows, last]),
+        "" if outside is None else f"{outside}.",
+        _both_rules(records, earlier),
         "```{toctree}\n:hidden:\n\n"
         + "\n".join(f"reproduction/{name}" for name in blocks)
         + "\n```",
+    )
+
+
+def _both_rules(records: Sequence[Record], earlier: Mapping[tuple[str, str], str]) -> str:
+    """Return the verdicts by the first rule, as rows, against those of the present one."""
+    found = by_both_rules(records, earlier)
+    if not found:
+        return ""
+    rows = [
+        [escaped(word), *(str(count or "") for count in own.values()), str(sum(own.values()))]
+        for word, own in found
+    ]
+    return paragraphs(
+        "The present rule beside the first one, which called a chance hit exact, let printed "
+        "intervals overlap ours, and took a bootstrap wherever there was one:",
+        table(["first rule", *VERDICTS, "all"], "l" + "r" * (len(VERDICTS) + 1), rows),
+    )
+
+
+# What other noise is to settle.
+SETTLED = (
+    "aligned_signed_r",
+    "aligned_absolute_r",
+    "profile_r",
+    *(f"excess_{problem}" for problem in (*PROBLEMS, "overall")),
+    "negative_excess",
+)
+
+
+def noise(records: Sequence[Record]) -> str:
+    """Return what repetitions with other noise say, where they were trained."""
+    drawn = [record for record in records if record["name"] == "noise-draws"]
+    if not drawn:
+        return (
+            "Other noise has not been trained yet: `twoaxis reproduce noise-draws "
+            "--initializations 10` would tell how much of this is the noise.\n"
+        )
+    (record,) = drawn
+    rows = [
+        [
+            escaped(figure["label"]),
+            value(figure["printed"], ""),
+            value(figure["mean_text"], f"[{figure['lowest_text']}, {figure['highest_text']}]"),
+            value(f"[{figure['interval_text'][0]}, {figure['interval_text'][1]}]", ""),
+            figure["verdict"],
+        ]
+        for figure in record["figures"]
+        if figure["key"] in SETTLED and figure["mean_text"] and figure["interval_text"]
+    ]
+    return paragraphs(
+        f"Over {record['initializations']} repetitions, each with noise and initialization of its "
+        "own:",
+        table(["figure", "published", "mean and range", "one more", ""], "lrrrl", rows),
     )
 
 

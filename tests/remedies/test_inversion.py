@@ -15,6 +15,7 @@ from twoaxis.remedies.inversion import (
     crossings,
     intervals,
     kept_pieces,
+    rank_bounds,
     refined,
     settled,
 )
@@ -43,6 +44,20 @@ def test_intervals_are_where_the_interpolated_bounds_hold_the_estimate(seed, cou
     assert all(a.high < b.low for a, b in pairwise(found))
     assert all(part.open_low == (part.low == q[0]) for part in found)
     assert all(part.open_high == (part.high == q[-1]) for part in found)
+
+
+def test_a_standard_error_at_the_candidate_cancels():
+    """Ranks of ``|A - q| / sigma(q)`` at one candidate are those of ``|A - q|``."""
+    random = np.random.default_rng(3)
+    q, observed = np.linspace(-1, 1, 31), 0.2
+    answers = q[:, None] + 0.3 * random.standard_normal((31, 39))
+    sigma = np.exp(q)
+    lower, upper = rank_bounds(answers, q, 0.9, "absolute")
+    scores = np.abs(answers - q[:, None]) / sigma[:, None]
+    beyond = (scores >= (np.abs(observed - q) / sigma)[:, None]).sum(axis=1)
+    kept = (1 + beyond) / 40 > 0.1
+    assert 0 < kept.sum() < 31
+    np.testing.assert_array_equal((lower <= observed) & (observed <= upper), kept)
 
 
 def test_a_set_between_two_rejected_candidates_is_found():

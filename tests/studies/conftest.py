@@ -21,6 +21,7 @@ def figure(key, published=0.9, verdict="agrees", initializations=1, **changed):
         "label": f"the figure {key}",
         "where": "Table A1",
         "headline": False,
+        "chance": "initialization",
         "printed": f"{published:g}",
         "printed_interval": None,
         "published": published,

@@ -19,13 +19,15 @@ from twoaxis.studies.blocks.calibration import (
     calibrated,
     calibration_cases,
     covered_percent,
-    half_widths,
+    factors,
     inflation,
     measure_calibration,
+    measure_of_set,
+    measure_of_whole_cells,
     width_percent,
 )
 from twoaxis.studies.fields import LAYOUTS, PROBLEMS, fresh_fields
-from twoaxis.studies.matched import matched_fits
+from twoaxis.studies.matched import StandardErrors, matched_fits, standard_errors
 from twoaxis.studies.published import published_figures
 from twoaxis.studies.readouts import ENDPOINTS
 from twoaxis.studies.resampling import labels
@@ -64,8 +66,8 @@ def once(cases: pd.DataFrame) -> np.ndarray:
     return np.ones((1, len(cases)))
 
 
-def looped_half_widths(cases: pd.DataFrame, how: Construction) -> list[float]:
-    """Compute half-widths case by case, as the protocol tells it."""
+def looped_factors(cases: pd.DataFrame, how: Construction) -> list[float]:
+    """Calibrate case by case, as the protocol tells it."""
     found = []
     for case in cases.to_dict("records"):
         scores = []
@@ -74,7 +76,7 @@ def looped_half_widths(cases: pd.DataFrame, how: Construction) -> list[float]:
             if together and other["replica"] % 2 != case["replica"] % 2:
                 scores.append(abs(other[how.center]) / (other["sigma"] if how.relative else 1))
         rank = min(math.ceil((len(scores) + 1) * 9 / 10), len(scores))
-        found.append(sorted(scores)[rank - 1] * (case["sigma"] if how.relative else 1))
+        found.append(sorted(scores)[rank - 1])
     return found
 
 
@@ -96,26 +98,84 @@ def test_a_case_that_occurs_twice_counts_twice() -> None:
 @pytest.mark.parametrize(
     "how", [h for h in CONSTRUCTIONS if h.within], ids=lambda how: str(how.key)
 )
-def test_half_widths_are_cross_fitted(how: Construction) -> None:
-    expected = looped_half_widths(CASES, how)
-    np.testing.assert_allclose(half_widths(CASES, how, once(CASES))[0], expected, rtol=1e-12)
+def test_factors_are_cross_fitted(how: Construction) -> None:
+    expected = looped_factors(CASES, how)
+    np.testing.assert_allclose(factors(CASES, how, once(CASES))[0], expected, rtol=1e-12)
 
 
 def test_a_set_does_not_depend_on_its_own_half() -> None:
     even = CASES["half"] == 0
     changed = CASES.assign(rba=CASES["rba"].where(~even, 9 * CASES["rba"]))
-    before, after = (half_widths(c, RECOVERY, once(c))[0] for c in (CASES, changed))
+    before, after = (factors(c, RECOVERY, once(c))[0] for c in (CASES, changed))
     np.testing.assert_array_equal(before[even], after[even])
     assert (after[~even] > before[~even]).all()
 
 
 def test_nominal_sets_have_the_normal_quantile() -> None:
-    width = half_widths(CASES, CONSTRUCTIONS[0], once(CASES))[0]
-    np.testing.assert_allclose(width / CASES["sigma"], 1.6448536269514722)
+    found = factors(CASES, CONSTRUCTIONS[0], once(CASES))[0]
+    np.testing.assert_allclose(found, 1.6448536269514722)
+
+
+LINEAR = np.linspace(-1.5, 1.5, 301)
+
+
+@pytest.mark.parametrize("slope", [-0.15, 0.0, 0.2])
+@pytest.mark.parametrize("error", [-0.31, 0.0, 0.2])
+def test_the_measure_of_a_set_has_a_closed_form_where_sigma_is_linear(slope, error) -> None:
+    # |A - q| = T (a + b q) at q = (A - T a)/(1 + T b) and at (A + T a)/(1 - T b).
+    height, values = 0.1, np.array([0.5, 1.64, 2.5])
+    low = (error - values * height) / (1 + values * slope)
+    high = (error + values * height) / (1 - values * slope)
+    at = StandardErrors(LINEAR, height + slope * LINEAR)
+    np.testing.assert_allclose(measure_of_set(at, error, values), np.exp(high) - np.exp(low))
+
+
+def test_the_measure_of_a_set_is_that_of_its_members_on_a_fine_grid() -> None:
+    random = np.random.default_rng(5)
+    fine = np.linspace(-1.0, 1.0, 400_001)
+    for error in (-0.4, 0.1, 1.2):
+        knots = np.linspace(-1.0, 1.0, 41)
+        # Rough enough that some sets have several parts; the last reaches the end.
+        sigma = 0.2 * np.exp(0.5 * random.standard_normal(41))
+        inside = np.abs(error - fine) <= 1.5 * np.interp(fine, knots, sigma)
+        members = np.sum(np.exp(fine)[inside]) * (fine[1] - fine[0])
+        found = measure_of_set(StandardErrors(knots, sigma), error, np.array([1.5]))
+        assert found[0] == pytest.approx(members, abs=3e-5)
+
+
+def test_whole_cells_leave_out_the_partial_ones() -> None:
+    at = StandardErrors(np.array([0.0, 1.0, 2.0, 3.0]), np.full(4, 1.0))
+    # |1.4 - q| <= 1.2 holds from .2 to 2.6: of three cells, that from 1 to 2 is whole.
+    found = measure_of_whole_cells(at, 1.4, np.array([1.2]))
+    assert found[0] == pytest.approx(math.e**2 - math.e)
+    assert measure_of_set(at, 1.4, np.array([1.2]))[0] == pytest.approx(
+        math.exp(2.6) - math.exp(0.2)
+    )
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_standard_errors_at_the_truth_are_those_of_the_information(problem) -> None:
+    found = matched_fits(problem, SMOKE.fresh_replicas).data["fisher_information"]
+    for layout, at in standard_errors(problem).items():
+        expected = found.sel(layout=str(layout)).item() ** -0.5
+        # The one is a difference of the bank, the other that of a small step.
+        assert np.interp(0.0, at.q, at.sigma) == pytest.approx(expected, rel=2e-3)
+
+
+def test_widths_belong_to_the_layout_of_their_case() -> None:
+    nominal = CONSTRUCTIONS[0]
+    chosen = CASES.iloc[[0, 130, 239]].reset_index(drop=True)
+    widths = width_percent(chosen, nominal, once(chosen))[0]
+    for case, width in zip(chosen.to_dict("records"), widths, strict=True):
+        at = standard_errors(case["problem"])[case["layout"]]
+        inside = np.abs(case["rba"] - at.q) <= 1.6448536 * at.sigma
+        # To the two cells at the ends.
+        cell = 100 * np.diff(np.exp(at.q))[inside[:-1]].max()
+        assert width == pytest.approx(100 * np.ptp(np.exp(at.q[inside])), abs=2 * cell)
 
 
 def test_coverage_and_width_are_those_of_the_set_itself() -> None:
-    half = np.array(looped_half_widths(CASES, PLAIN))
+    half = np.array(looped_factors(CASES, PLAIN))
     low, high = CASES["rba"] - half, CASES["rba"] + half
     covered = covered_percent(CASES, PLAIN, once(CASES))[0]
     np.testing.assert_array_equal(covered, np.where((low <= 0) & (high >= 0), 100, 0))
@@ -125,10 +185,10 @@ def test_coverage_and_width_are_those_of_the_set_itself() -> None:
 
 def test_inflation_averages_the_two_halves() -> None:
     own = CASES[CASES["problem"] == "burgers"].reset_index(drop=True)
-    factors = np.array(looped_half_widths(own, RECOVERY)) / own["sigma"]
-    even, odd = factors[own["half"] == 0], factors[own["half"] == 1]
-    assert even.iloc[0] != odd.iloc[0]
-    expected = (even.iloc[0] + odd.iloc[0]) / 2
+    looped = np.array(looped_factors(own, RECOVERY))
+    even, odd = looped[own["half"] == 0], looped[own["half"] == 1]
+    assert even[0] != odd[0]
+    expected = (even[0] + odd[0]) / 2
     assert inflation(own, RECOVERY, once(own))[0] == pytest.approx(expected, rel=1e-12)
 
 
@@ -187,7 +247,7 @@ def test_figures_and_table_agree_with_the_loops() -> None:
     table = measured.tables["constructions"]
     assert len(table) == 4 * len(CONSTRUCTIONS)
     own = CASES[CASES["problem"] == "allen-cahn"].reset_index(drop=True)
-    half = np.array(looped_half_widths(own, PLAIN))
+    half = np.array(looped_factors(own, PLAIN))
     covered = 100 * np.mean(np.abs(own["rba"]) <= half)
     assert measured.figures["rba_plain_coverage_allen-cahn"].value == pytest.approx(covered)
     row = table.query("problem == 'Allen–Cahn' and estimate == 'RBA' and construction == 'plain'")

@@ -100,9 +100,38 @@ def test_counts(written):
     found = part(docs, "counts")
     told = "37 figures in 6 blocks: 5 exact, 29 agree, 2 differ, 1 not judged."
     assert told in found.shown
-    assert found.row("The block repeated") == ["The block repeated", "6", "", "1", "2", "1"]
-    assert found.row("The block resolution")[1:] == ["", "4", "4", "", ""]  # nothing is trained
-    assert found.row("all") == ["all", "", "5", "29", "2", "1"]
+    assert found.row("The block repeated") == ["The block repeated", "6", "", "1", "", "2", "1"]
+    assert found.row("The block resolution")[1:] == ["", "4", "4", "", "", ""]  # nothing is trained
+    assert found.row("all") == ["all", "", "5", "29", "", "2", "1"]
+    assert "0 of 4 retrained figures (0%) lie outside all our initializations" in found.shown
+
+
+def test_verdicts_by_the_first_rule_stand_beside_those_of_the_present_one(written, tmp_path):
+    (tmp_path / "results").mkdir()
+    first = "block,figure,verdict\ndarcy,full_wins,agrees\n"
+    (tmp_path / "results" / "first-rule.csv").write_text(first)
+    _, docs = written()
+    found = part(docs, "counts")
+    assert found.row("agrees") == ["agrees", "1", "", "", "", "", "1"]
+    assert found.row("added since") == ["added since", "4", "29", "", "2", "1", "36"]
+
+
+def test_other_noise_is_told_where_it_was_trained(written, made, records):
+    _, docs = written()
+    assert "twoaxis reproduce noise-draws --initializations 10" in part(docs, "noise").shown
+    figure = made.bounded("excess_burgers", -3.5, -1.0, 2.0, initializations=6, verdict="differs")
+    drawn = made.record("noise-draws", [figure], figures_of="fresh-noise", initializations=6)
+    _, docs = written([*records, drawn])
+    found = part(docs, "noise").row("the figure excess_burgers")
+    assert found[1:] == ["−3.5", "−3.475 [−3.500, −3.450]", "[−1.00, 2.00]", "differs"]
+
+
+def test_verdicts_stand_on_generated_pages_alone():
+    words = {"exact", "agrees", "differs", "not contradicted"}
+    for path in DOCS.glob("*.md"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.startswith("|"):
+                assert not words & {cell.strip(" *") for cell in line.split("|")}, path.name
 
 
 def test_a_page_has_every_figure_with_interval_spread_place_and_verdict(written, made, records):

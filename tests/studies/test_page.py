@@ -17,16 +17,56 @@ def cells(html, row):
 
 
 def test_counts(records, html):
-    words = ("exact", "agrees", "differs", "not judged")
+    words = ("exact", "agrees", "not contradicted", "differs", "not judged")
     verdicts = [figure["verdict"] for record in records for figure in record["figures"]]
     total = [str(verdicts.count(word)) for word in words]
-    assert total == ["5", "29", "2", "1"]
+    assert total == ["5", "29", "0", "2", "1"]
     assert Reader(html).text.count("5 exact, 29 agree, 2 differ, 1 not judged") == 2
-    assert cells(html, 'scope="row">all')[1:5] == total
+    assert cells(html, 'scope="row">all')[1:6] == total
     for record in records:
         own = [figure["verdict"] for figure in record["figures"]]
         row = cells(html, f'href="#block-{record["name"]}">')
-        assert row[:5] == [record["title"], *(str(own.count(word)) for word in words)]
+        assert row[:6] == [record["title"], *(str(own.count(word)) for word in words)]
+
+
+def test_figures_that_a_block_of_our_own_borrows_count_once(made):
+    own = made.record(
+        "fresh-noise", [made.figure("a", verdict="differs")], figures_of="fresh-noise"
+    )
+    borrowed = made.record("noise-draws", [made.figure("a")], figures_of="fresh-noise")
+    html = page.render([own, borrowed], {})
+    assert "1 differs." in Reader(html).text
+    assert cells(html, 'scope="row">all')[1:6] == ["0", "0", "0", "1", "0"]
+
+
+def test_figures_outside_all_initializations_are_counted_beside_chance(made):
+    drawn = [
+        made.figure(f"k{k}", 0.5, initializations=9, percentile=percentile)
+        for k, percentile in enumerate((0.0, 100.0, 50.0, 20.0))
+    ]
+    still = made.figure("still", 0.5, initializations=9, percentile=0.0, values=[0.4] * 9)
+    noisy = made.figure("noisy", 0.5, initializations=9, percentile=0.0, chance="noise")
+    single = made.figure("single")
+    found = page.outside_all([made.record("x", [*drawn, still, noisy, single])])
+    assert found == (2, 4, pytest.approx(20))
+    assert page.outside_all([made.record("x", [single])]) is None
+    assert (
+        "2 of 4 retrained figures (50%)" in Reader(page.render([made.record("x", drawn)], {})).text
+    )
+
+
+def test_verdicts_of_both_rules_stand_beside_each_other(made):
+    told = [
+        made.figure("a", verdict="agrees"),
+        made.figure("b", verdict="not contradicted"),
+        made.figure("c", verdict="differs"),
+    ]
+    first = {("x", "a"): "exact", ("x", "b"): "agrees"}
+    html = page.render([made.record("x", told, figures_of="x")], {}, first)
+    assert cells(html, '<tr><th scope="row">exact')[1:] == ["0", "1", "0", "0", "0", "1"]
+    assert cells(html, '<tr><th scope="row">agrees')[1:] == ["0", "0", "1", "0", "0", "1"]
+    assert cells(html, '<tr><th scope="row">added since')[1:] == ["0", "0", "0", "1", "0", "1"]
+    assert "first rule" not in page.render([made.record("x", told, figures_of="x")], {})
 
 
 def test_bars_are_as_long_as_counts():

@@ -17,9 +17,11 @@ def test_every_block_has_printed_figures_that_can_be_read(name):
     figures = published_figures(name)
     assert len({figure.key for figure in figures}) == len(figures) > 0
     for figure in figures:
-        low, high = figure.ends
+        low, high = figure.rounded
         assert math.isfinite(figure.value)
         assert low <= figure.value <= high
+        if figure.interval:
+            assert float(figure.interval[0]) <= figure.value <= float(figure.interval[1])
         assert figure.label
         assert figure.where
         least, most = KINDS[figure.kind]
@@ -73,7 +75,45 @@ def test_a_count_is_its_numerator():
 
 def test_a_range_has_ends_and_is_no_single_number():
     found = figure(".9656–.9659")
-    assert found.ends == (0.9656, 0.9659)
+    assert found.rounded == pytest.approx((0.96555, 0.96595), abs=1e-12)
     assert found.value == pytest.approx(0.96575)
     assert not found.same(0.96575)
-    assert figure(".960", interval=(".941", ".989")).ends == (0.941, 0.989)
+
+
+@pytest.mark.parametrize(
+    ("printed", "low", "high"),
+    [
+        (".960", 0.9595, 0.9605),
+        ("-3.54", -3.545, -3.535),
+        ("615", 614.5, 615.5),
+        ("9.72e-8", 9.715e-8, 9.725e-8),
+        ("+1.8", 1.75, 1.85),
+    ],
+)
+def test_a_printed_number_stands_for_what_rounds_to_it(printed, low, high):
+    assert figure(printed).rounded == pytest.approx((low, high), rel=1e-12)
+
+
+def test_counts_are_not_rounded_and_bounds_are_open():
+    assert Published(key="k", label="l", printed="237/240", kind="count").rounded == (237, 237)
+    assert figure("2.0", bound="below").rounded == (-math.inf, pytest.approx(2.05))
+    assert figure("2.0", bound="above").rounded == (pytest.approx(1.95), math.inf)
+
+
+def test_more_digits_from_another_place_are_judged_and_the_printed_ones_shown():
+    found = figure(".982", precise=".98174")
+    assert found.rounded == pytest.approx((0.981735, 0.981745), abs=1e-12)
+    assert found.shown(0.97) == "0.970"
+    for name in FILES:
+        for each in published_figures(name):
+            if each.precise and "–" not in each.precise:
+                assert each.same(each.value), (name, each.key)
+
+
+def test_the_head_of_a_file_says_what_chance_decides():
+    resolution = {each.key: each.chance for each in published_figures("resolution")}
+    assert resolution["mean_burgers"] == "noise"
+    assert resolution["fisher_burgers"] == "none"
+    proxies = {each.key: each.chance for each in published_figures("proxies")}
+    assert proxies["development_field"] == "initialization"
+    assert proxies["fresh_aligned_field"] == "noise"

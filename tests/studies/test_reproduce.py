@@ -12,6 +12,9 @@ from typer.testing import CliRunner
 from twoaxis.cli.app import app
 from twoaxis.errors import InputError
 from twoaxis.studies import reproduce as module
+from twoaxis.studies.block import Block, Measured, Need
+from twoaxis.studies.fields import Field
+from twoaxis.studies.readouts import DELIVERED
 from twoaxis.studies.registry import BLOCKS
 from twoaxis.studies.reproduce import reproduce
 from twoaxis.studies.scale import SCALES, SMOKE
@@ -122,6 +125,35 @@ def test_without_names_the_blocks_of_the_study_are_made(tmp_path, monkeypatch):
     )
     reproduce(scale="smoke", device="cpu", out=tmp_path, progress=False)
     assert asked == [name for name in BLOCKS if name != "noise-draws"]
+
+
+class Stored:
+    """A library that has fresh noise of the streams 1 and 3."""
+
+    scale = SMOKE
+
+    def holds(self, needs):
+        return all(f.stream in (0, 1, 3) for need in needs for f in need.fields)
+
+    def rows(self, needs):
+        return {need.readout.name: pd.DataFrame(f.columns() for f in need.fields) for need in needs}
+
+
+def test_other_noise_is_measured_where_it_is_stored():
+    fresh = Field(problem="burgers", method="rba", dataset=8, replica=0)
+    needs = [Need(DELIVERED, [fresh, replace(fresh, replica=None)])]
+    asked = []
+
+    def measure(rows, scale):
+        asked.append(rows["delivered"][["stream", "initialization"]].to_numpy().tolist())
+        assert scale.most_draws < SMOKE.most_draws
+        return Measured()
+
+    block = Block("a", "A", "May show.", measure, fresh_noise=True)
+    assert len(module._on_other_noise(block, needs, Stored(), 5)) == 2
+    # The published data are the same in every stream.
+    assert asked == [[[1, 1], [0, 1]], [[3, 3], [0, 3]]]
+    assert module._on_other_noise(replace(block, fresh_noise=False), needs, Stored(), 5) == []
 
 
 def test_a_damaged_record_is_told(tmp_path):

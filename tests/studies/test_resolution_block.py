@@ -46,7 +46,7 @@ def test_every_published_figure_is_measured(measured: Measured) -> None:
 def test_what_does_not_depend_on_chance_is_exact(measured: Measured) -> None:
     published = {figure.key: figure for figure in published_figures("resolution")}
     for key in WITHOUT_CHANCE:
-        outcome = judge(published[key], [measured.figures[key]], chance=False)
+        outcome = judge(published[key], [measured.figures[key]])
         assert outcome.verdict is Verdict.EXACT, key
     assert published["noiseless_error"].same(measured.figures["noiseless_error"].value)
 

@@ -106,3 +106,15 @@ def test_ranks_stand_beside_the_errors_of_their_field(measured):
     assert row["rank"] == 105
     assert row["parameter_error"] == pytest.approx(50)
     assert row["retained_at_truth"] == 0.91
+
+
+def test_the_order_of_selector_and_rba_is_compared_with_the_printed_one(measured):
+    # Errors of 5, 25 and 45 against RBA's 23.88, 15.51 and 12.76: Allen–Cahn alone is as printed.
+    assert measured.figures["selector_better"].value == 1
+
+
+def test_runs_that_end_below_the_rule_are_not_counted():
+    selected = selected_rows()
+    selected.loc[:1, "retained_at_delivered"] = 0.899
+    found = BLOCK.measure({"delivered": printed_rows(), "selected": selected}, SMOKE)
+    assert found.figures["rule_kept"].value == 4

@@ -18,7 +18,13 @@ from twoaxis.cli.options import Device, DeviceName
 if TYPE_CHECKING:
     from twoaxis.studies.reproduce import Reproduction
 
-COLORS = {"exact": "green", "agrees": "cyan", "differs": "yellow", "not judged": "dim"}
+COLORS = {
+    "exact": "green",
+    "agrees": "cyan",
+    "not contradicted": "blue",
+    "differs": "yellow",
+    "not judged": "dim",
+}
 
 
 class ScaleName(StrEnum):

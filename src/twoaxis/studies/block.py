@@ -61,6 +61,9 @@ class Block:
         Readings that the study leaves open, as they were chosen here.
     published : str
         Its printed figures lie in ``published/PUBLISHED.toml``; the name of the block without it.
+    fresh_noise : bool
+        Whether noise of its own is drawn for it. Where readouts of other noise are stored, they
+        judge its figures.
     repeat : callable
         ``repeat(field, number)``: the field in repetition `number` of the block, or None where it
         has no part in it; by default the same one from another initialization.
@@ -73,6 +76,7 @@ class Block:
     needs: Callable[[Scale], Sequence[Need]] | None = None
     notes: tuple[str, ...] = ()
     published: str = ""
+    fresh_noise: bool = False
     repeat: Callable[[Field, int], Field | None] = Field.starting_from
 
     @property

@@ -67,8 +67,8 @@ class Field:
         return replace(self, initialization=initialization)
 
     def with_noise_of(self, number: int) -> Field:
-        """Return the same field on the noise of another stream, from another initialization."""
-        return replace(self, initialization=number, stream=number)
+        """Return the same field from another initialization, fresh noise from another stream."""
+        return replace(self, initialization=number, stream=0 if self.replica is None else number)
 
     def columns(self) -> dict[str, Any]:
         """Return what defines the field, for a row of a table."""

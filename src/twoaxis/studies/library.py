@@ -113,6 +113,14 @@ class Library:
         self._compute(list(missing.values()))
         return {name: self._frame(asked[name], self._table(readouts[name])) for name in readouts}
 
+    def holds(self, needs: Sequence[Need]) -> bool:
+        """Return whether the rows of all these readouts are stored."""
+        return all(
+            each.key in self._table(need.readout)
+            for need in needs
+            for each in self._asked(need.fields)
+        )
+
     def _asked(self, fields: Iterable[Field]) -> list[Asked]:
         found = []
         for each in dict.fromkeys(fields):

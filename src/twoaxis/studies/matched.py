@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from twoaxis.observations import FRESH_NOISE_SEED, published_dataset
-from twoaxis.problems import get_problem
+from twoaxis.forward import get_solver
+from twoaxis.observations import FRESH_NOISE_SEED, layout, noise_scale, published_dataset
+from twoaxis.problems import get_problem, truth_of
 from twoaxis.resolution import Resolution, benchmark_draws, resolve
 from twoaxis.studies.fields import LAYOUTS
 
@@ -31,6 +34,49 @@ def matched_fits(problem: str, replicas: int, stream: int = 0) -> Resolution:
         validate=0,
         progress=False,
     )
+
+
+# Entries of the bank of candidates, as in the study.
+BANK = 241
+
+
+@dataclass(frozen=True)
+class StandardErrors:
+    """The standard error of a matched fit at every candidate, on one layout.
+
+    Attributes
+    ----------
+    q : array, shape (K,)
+        Candidates as log(p / truth), ascending.
+    sigma : array, shape (K,)
+        In log units.
+    """
+
+    q: NDArray[np.float64]
+    sigma: NDArray[np.float64]
+
+
+@lru_cache
+def standard_errors(problem: str) -> Mapping[int, StandardErrors]:
+    r"""Return :math:`\sigma(q, d)` by layout, over the bank of candidates.
+
+    :math:`\sigma(q, d) = s\,\lVert \partial_q G(q; d) \rVert^{-1}` with the noise scale s;
+    derivatives are centered differences of the bank. Candidates at which the solver is unstable
+    lie at the lower end, and are left out.
+    """
+    declared, solver = get_problem(problem), get_solver(problem)
+    ((name, parameter),) = declared.parameters.items()
+    q = np.linspace(*parameter.coordinate_bounds, BANK)
+    sites = np.concatenate([layout(problem, seed) for seed in LAYOUTS])
+    predicted = solver.at_sites(sites, **{name: parameter.to_value(q)})
+    stable = np.isfinite(predicted).all(axis=1)
+    q, slope = q[stable], np.gradient(predicted[stable], q[stable], axis=0)
+    size = np.linalg.norm(slope.reshape(len(q), len(LAYOUTS), -1), axis=2)
+    truth = float(parameter.to_coordinate(truth_of(declared)[name]))
+    return {
+        seed: StandardErrors(q - truth, noise_scale(problem) / size[:, k])
+        for k, seed in enumerate(LAYOUTS)
+    }
 
 
 @lru_cache

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from twoaxis.report.html import colors
@@ -25,7 +26,11 @@ Record = Mapping[str, Any]
 SMOKE = "smoke"
 
 
-def render(records: Sequence[Record], figures: Mapping[str, Drawing]) -> str:
+def render(
+    records: Sequence[Record],
+    figures: Mapping[str, Drawing],
+    first_rule: Mapping[tuple[str, str], str] = MappingProxyType({}),
+) -> str:
     """Return the page of a reproduction as HTML text.
 
     Parameters
@@ -34,6 +39,8 @@ def render(records: Sequence[Record], figures: Mapping[str, Drawing]) -> str:
         The blocks in the order of the paper, as ``blocks/NAME.json`` holds them.
     figures : mapping of str to Drawing
         The paper's figures, drawn again; as `twoaxis.studies.figures.draw` returns them.
+    first_rule : mapping
+        The verdicts by an earlier rule, by block and figure.
 
     Returns
     -------
@@ -42,7 +49,7 @@ def render(records: Sequence[Record], figures: Mapping[str, Drawing]) -> str:
     from twoaxis.version import __version__
 
     blocks = shown_blocks(records)
-    counts = counted(figure["verdict"] for record in records for figure in record["figures"])
+    counts = counted(figure["verdict"] for figure in judged_once(records))
     largest = max([1, *(len(block.figures) for block in blocks)])
     page: str = (
         _environment()
@@ -52,13 +59,15 @@ def render(records: Sequence[Record], figures: Mapping[str, Drawing]) -> str:
             more_css="reproduction.css",
             blocks=blocks,
             counts=counts,
-            total=len(_printed(records)),
+            total=len(judged_once(records)),
             verdict_counts=in_words(counts) or "nothing yet",
             verdicts=VERDICTS,
             bars={b.anchor: (in_words(b.counts), bar(b.counts, largest)) for b in blocks},
             smoke=any(record["scale"] == SMOKE for record in records),
             headlines=[(block, own) for block in blocks if (own := headline(block))],
             differing=differing(blocks),
+            both_rules=by_both_rules(records, first_rule),
+            outside=outside_all(records),
             sections=[section(name, drawing) for name, drawing in figures.items()],
             enough=ENOUGH,
             level=f"{100 * LEVEL:g}",
@@ -69,13 +78,65 @@ def render(records: Sequence[Record], figures: Mapping[str, Drawing]) -> str:
     return page
 
 
-def _printed(records: Sequence[Record]) -> set[tuple[str, str]]:
-    """Return the printed figures, each once: two blocks may measure the same ones."""
-    return {
-        (record.get("figures_of", record["name"]), figure["key"])
-        for record in records
+def judged_once(records: Sequence[Record]) -> list[Mapping[str, Any]]:
+    """Return all figures, each printed one once: a block of our own borrows those of another."""
+    found = {
+        (record.get("figures_of", record["name"]), figure["key"]): figure
+        for record in sorted(records, key=lambda each: each.get("figures_of") == each["name"])
         for figure in record["figures"]
     }
+    return list(found.values())
+
+
+class Outside(NamedTuple):
+    """How many retrained figures lie outside all initializations, and how many would by chance."""
+
+    outside: int
+    total: int
+    expected_percent: float
+
+    def __str__(self) -> str:
+        percent = 100 * self.outside / self.total
+        return (
+            f"{self.outside} of {self.total} retrained figures ({percent:.0f}%) lie outside all "
+            f"our initializations, where {self.expected_percent:.0f}% would by chance"
+        )
+
+
+def outside_all(records: Sequence[Record]) -> Outside | None:
+    """Count the figures on the study's own data that no initialization of ours reaches.
+
+    Of n + 1 draws that chance has put in order, a given one is the first or the last with
+    probability 2/(n + 1). Figures that no initialization changes are left out.
+    """
+    drawn = [
+        figure
+        for figure in judged_once(records)
+        if figure["chance"] == "initialization"
+        and figure["percentile"] is not None
+        and None not in figure["values"]
+        and len(set(figure["values"])) > 1
+    ]
+    if not drawn:
+        return None
+    expected = sum(2 / (len(figure["values"]) + 1) for figure in drawn) / len(drawn)
+    outside = sum(figure["percentile"] in (0.0, 100.0) for figure in drawn)
+    return Outside(outside, len(drawn), 100 * expected)
+
+
+def by_both_rules(
+    records: Sequence[Record], first_rule: Mapping[tuple[str, str], str]
+) -> list[tuple[str, dict[str, int]]]:
+    """Return how the figures of each earlier verdict are judged now; none without earlier ones."""
+    if not first_rule:
+        return []
+    now: dict[str, list[str]] = {word: [] for word in (*VERDICTS, ADDED)}
+    for record in records:
+        if record.get("figures_of", record["name"]) == record["name"]:
+            for figure in record["figures"]:
+                earlier = first_rule.get((record["name"], figure["key"]), ADDED)
+                now.setdefault(earlier, []).append(figure["verdict"])
+    return [(visible(word), counted(found)) for word, found in now.items() if found]
 
 
 @cache
@@ -96,8 +157,8 @@ def _environment() -> Any:
 def in_words(counts: Mapping[str, int]) -> str:
     """Return how many figures have which verdict, in words.
 
-    >>> in_words({"exact": 2, "agrees": 1, "differs": 4, "not judged": 0})
-    '2 exact, 1 agrees, 4 differ'
+    >>> in_words({"exact": 2, "agrees": 1, "not contradicted": 3, "differs": 4, "not judged": 0})
+    '2 exact, 1 agrees, 3 not contradicted, 4 differ'
     """
     forms = {"agrees": ("agrees", "agree"), "differs": ("differs", "differ")}
     return ", ".join(
@@ -146,6 +207,8 @@ def section(name: str, drawing: Drawing) -> Section:
 VERDICTS = {str(verdict): str(verdict).replace(" ", "-") for verdict in Verdict}
 # Longer tables are cut on the page; their files hold all rows.
 MOST_ROWS = 100
+# Figures that the earlier rule has not seen.
+ADDED = "added since"
 NOTHING = "–"
 MINUTE, HOUR = 60, 3600
 

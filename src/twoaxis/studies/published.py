@@ -8,8 +8,12 @@ from __future__ import annotations
 import math
 import tomllib
 from dataclasses import dataclass
+from decimal import Decimal
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal, get_args
+
+# What is drawn anew between two runs of the study: see `twoaxis.studies.verdict`.
+Chance = Literal["none", "initialization", "noise"]
 
 # Numbers from here on are written with an exponent.
 UNREADABLE = 1e7
@@ -51,8 +55,11 @@ class Published:
         The most likely reason, shown where our figure differs.
     headline : bool
         Whether it is one of the main claims.
-    chance : bool
-        Whether it depends on noise or initialization.
+    chance : {"initialization", "noise", "none"}
+        What it depends on: initializations on the study's own data, noise as well, or nothing.
+    precise : str
+        The same number with more digits, where the paper prints it twice. It is the one that is
+        judged, so that both places have one verdict.
     """
 
     key: str
@@ -64,17 +71,14 @@ class Published:
     where: str = ""
     if_differs: str = ""
     headline: bool = False
-    chance: bool = True
+    chance: Chance = "initialization"
+    precise: str = ""
 
     @property
     def value(self) -> float:
         """The printed number; of a count the numerator, of a range its middle."""
-        numbers = [float(text) for text in self._numbers]
+        numbers = [float(text) for text in _numbers(self.precise or self.printed)]
         return sum(numbers) / len(numbers)
-
-    @property
-    def _numbers(self) -> list[str]:
-        return self.printed.split("/")[0].split("–")
 
     @property
     def of(self) -> int | None:
@@ -88,14 +92,18 @@ class Published:
         return low, float(self.of) if self.of is not None else high
 
     @property
-    def ends(self) -> tuple[float, float]:
-        """The printed interval or range, or the value twice."""
-        low, high = self.interval or (self._numbers[0], self._numbers[-1])
-        return float(low), float(high)
+    def rounded(self) -> tuple[float, float]:
+        """All numbers that would be printed like this one; what a bound allows."""
+        numbers = _numbers(self.precise or self.printed)
+        half = 0.0 if self.kind == "count" else max(map(_half_a_digit, numbers))
+        low, high = float(numbers[0]) - half, float(numbers[-1]) + half
+        if self.bound:
+            return (-math.inf, high) if self.bound == "below" else (low, math.inf)
+        return low, high
 
     def shown(self, number: float) -> str:
         """Return another number with as many digits as the printed one."""
-        text = self._numbers[0]
+        text = _numbers(self.printed)[0]
         if not math.isfinite(number):
             return "undefined"
         if abs(number) >= UNREADABLE:
@@ -109,13 +117,34 @@ class Published:
 
     def same(self, number: float) -> bool:
         """Whether a number prints like this one; a range is no single number."""
-        return len(self._numbers) == 1 and float(self.shown(number)) == self.value
+        numbers = _numbers(self.printed)
+        return len(numbers) == 1 and float(self.shown(number)) == float(numbers[0])
 
 
 def published_figures(block: str) -> list[Published]:
-    """Return the printed figures of a block, in their order."""
+    """Return the printed figures of a block, in their order.
+
+    ``chance`` at the head of a file holds for all figures that do not state it themselves.
+    """
     text = (files("twoaxis.studies") / "published" / f"{block}.toml").read_text()
-    return [_figure(entry) for entry in tomllib.loads(text)["figure"]]
+    found = tomllib.loads(text)
+    common = {name: value for name, value in found.items() if name != "figure"}
+    return [_figure(common | entry) for entry in found["figure"]]
+
+
+def _numbers(text: str) -> list[str]:
+    """Return the printed numbers: the ends of a range, the numerator of a count, or the one."""
+    return text.split("/")[0].split("–")
+
+
+def _half_a_digit(text: str) -> float:
+    """Return half a unit of the last printed digit.
+
+    >>> _half_a_digit(".960"), _half_a_digit("615")
+    (0.0005, 0.5)
+    """
+    exponent = Decimal(text).as_tuple().exponent
+    return float(Decimal(5).scaleb(int(exponent) - 1))
 
 
 def _figure(entry: dict[str, Any]) -> Published:
@@ -123,6 +152,8 @@ def _figure(entry: dict[str, Any]) -> Published:
     figure = Published(**entry, interval=None if ends is None else (str(ends[0]), str(ends[1])))
     if figure.kind not in KINDS:
         raise ValueError(f"{figure.key}: a kind among {', '.join(KINDS)}, not {figure.kind!r}")
+    if figure.chance not in get_args(Chance):
+        raise ValueError(f"{figure.key}: chance among {get_args(Chance)}, not {figure.chance!r}")
     if figure.bound not in ("", "below", "above"):
         raise ValueError(f"{figure.key}: bound is below or above, not {figure.bound!r}")
     return figure

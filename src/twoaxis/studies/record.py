@@ -21,7 +21,7 @@ from twoaxis.studies.published import published_figures
 from twoaxis.studies.scale import Scale
 from twoaxis.studies.verdict import Outcome, Verdict, judge
 
-FORMAT = "twoaxis reproduction 1"
+FORMAT = "twoaxis reproduction 2"
 # Bytes. A record has some ten thousand; a larger file is not one.
 LARGEST = 64 * 2**20
 
@@ -31,6 +31,7 @@ Record = dict[str, Any]
 def record_of(
     block: Block,
     measured: Sequence[Measured],
+    redrawn: Sequence[Measured],
     scale: Scale,
     *,
     fields: int,
@@ -43,6 +44,8 @@ def record_of(
     block : Block
     measured : sequence of Measured
         One for each initialization; tables are those of the first.
+    redrawn : sequence of Measured
+        One for each noise, from an initialization of its own.
     scale : Scale
     fields : int
         How many fields one initialization takes.
@@ -58,8 +61,8 @@ def record_of(
         judge(
             each,
             [one.figures[each.key] for one in measured],
+            [one.figures[each.key] for one in redrawn],
             judged=scale.judged,
-            chance=block.neural and each.chance,
         )
         for each in printed
     ]
@@ -145,6 +148,7 @@ def _figure(outcome: Outcome) -> dict[str, Any]:
         "where": published.where,
         "headline": published.headline,
         "kind": published.kind,
+        "chance": published.chance,
         "printed": ("< " if published.bound == "below" else "> " if published.bound else "")
         + published.printed,
         "printed_interval": None if published.interval is None else list(published.interval),
@@ -244,7 +248,7 @@ def _is_verdict(value: Any) -> bool:
 
 
 FIGURE: dict[str, Check] = {
-    **dict.fromkeys(("key", "label", "where", "printed", "ours_text"), _is_text),
+    **dict.fromkeys(("key", "label", "where", "chance", "printed", "ours_text"), _is_text),
     **dict.fromkeys(("interval_source", "reason"), _is_text),
     **dict.fromkeys(("mean_text", "lowest_text", "highest_text"), _or_none(_is_text)),
     **dict.fromkeys(("ours", "percentile"), _or_none(_is_number)),

@@ -6,6 +6,7 @@ A directory holds everything of one reproduction::
     figures.csv           every published figure, ours, the interval and the verdict
     blocks/NAME.json      the outcome of a block: figures, tables, how it was made
     tables/NAME-TABLE.csv its tables
+    first-rule.csv        the verdicts by an earlier rule, where there are any
     figures/              the paper's figures, drawn again
     readouts/             what was read out of every field, one table for each readout
     fields/               the trained fields
@@ -16,12 +17,14 @@ every table can be made again without the fields.
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import os
 import platform
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -29,12 +32,14 @@ from typing import Any
 
 from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
-from twoaxis.files import ensure_directory, write_whole
+from twoaxis.files import ensure_directory, read_text, write_whole
 from twoaxis.progress import Bars, progress_bars
 from twoaxis.studies import figures, page
-from twoaxis.studies.block import Block, Need
+from twoaxis.studies.block import Block, Measured, Need
+from twoaxis.studies.fields import Field
 from twoaxis.studies.library import Library, of_initialization
 from twoaxis.studies.record import (
+    LARGEST,
     Record,
     figures_frame,
     load_record,
@@ -148,7 +153,17 @@ def write_page(directory: Path) -> Path:
     figures.save(drawn, ensure_directory(directory / "figures"))
     listed = figures_frame(records).to_csv(index=False)
     write_whole(directory / "figures.csv", partial(_put_text, listed))
-    return write_whole(directory / "index.html", partial(_put_text, page.render(records, drawn)))
+    shown = page.render(records, drawn, first_rule(directory))
+    return write_whole(directory / "index.html", partial(_put_text, shown))
+
+
+def first_rule(directory: Path) -> dict[tuple[str, str], str]:
+    """Return the verdicts by an earlier rule, by block and figure, where a directory has them."""
+    path = directory / "first-rule.csv"
+    if not path.exists():
+        return {}
+    rows = csv.DictReader(io.StringIO(read_text(path, LARGEST), newline=""))
+    return {(row["block"], row["figure"]): row["verdict"] for row in rows}
 
 
 def stored_records(directory: Path) -> list[Record]:
@@ -197,6 +212,11 @@ def _reproduce(
         for number in repeats:
             measured.append(block.measure(of_initialization(rows, number), library.scale))
             advance(1)
+    redrawn = (
+        measured
+        if block.repeat is Field.with_noise_of
+        else [*measured[:1], *_on_other_noise(block, needs, library, initializations)]
+    )
     if library.trained > trained or not calls:
         calls = [
             *calls,
@@ -210,7 +230,7 @@ def _reproduce(
             },
         ]
     fields = len({field for need in needs for field in need.fields})
-    record = record_of(block, measured, library.scale, fields=fields, calls=calls)
+    record = record_of(block, measured, redrawn, library.scale, fields=fields, calls=calls)
     save_record(record, path)
     _write_tables(record, ensure_directory(directory / "tables"))
     return record
@@ -219,6 +239,22 @@ def _reproduce(
 def _repeated(block: Block, need: Need, repeats: Sequence[int]) -> Need:
     found = [block.repeat(each, number) for number in repeats for each in need.fields]
     return Need(need.readout, [each for each in found if each is not None])
+
+
+def _on_other_noise(
+    block: Block, needs: Sequence[Need], library: Library, count: int
+) -> list[Measured]:
+    """Measure a block on the noise of other streams, as far as `noise-draws` left readouts."""
+    found = []
+    values_only = replace(library.scale, most_draws=2)
+    for number in range(1, count if block.fresh_noise else 1):
+        other = [
+            Need(need.readout, [each.with_noise_of(number) for each in need.fields])
+            for need in needs
+        ]
+        if library.holds(other):
+            found.append(block.measure(library.rows(other), values_only))
+    return found
 
 
 def _write_tables(record: Record, directory: Path) -> None:

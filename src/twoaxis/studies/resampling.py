@@ -31,10 +31,13 @@ class Figure:
     value : float
     draws : array, optional
         The same number under resampling of clusters.
+    ends : tuple of float, optional
+        The range that rounding leaves open, where the number rests on rounded ones.
     """
 
     value: float
     draws: FloatArray | None = None
+    ends: tuple[float, float] | None = None
 
 
 class Resampling:

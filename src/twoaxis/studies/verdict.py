@@ -1,25 +1,34 @@
-r"""How agreement is judged: a rule that was written down before any field was trained.
+r"""How agreement is judged: one rule for every figure.
 
 *exact*
-    Ours, from initialization 0, is the same to the printed digits.
+    A figure without chance that is the same to the printed digits.
 *agrees*
-    It is not, but the published value, or its interval, overlaps our 95% interval.
+    The printed value, with its rounding, meets our 95% interval.
+*not contradicted*
+    It does, but our interval is at least as wide as the figure itself, so that hardly any value
+    could have differed.
 *differs*
     It does not. The figure stays, with its most likely reason.
 
-Our interval is, in this order:
+A printed number stands for all that round to it: .960 is [.9595, .9605]. A count is itself, a range
+reaches from end to end, and a bound (*below* .00234) is met or not.
 
-1. the percentile interval of the cluster bootstrap with the published unit, where there is one.
-   Over several initializations their draws are pooled, so that it covers both the sampling of
-   clusters and that of initializations;
-2. the 95% prediction interval for one more initialization,
-   :math:`\bar x \pm t_{n-1} s \sqrt{1 + 1/n}`, cut off where the figure cannot go, from
-   :data:`ENOUGH` initializations upwards: a published single run is one more draw;
-3. none. A figure inside a printed interval or range then agrees. Of the others, one that does
-   not depend on chance is *exact* or *differs*, and one that does is not judged.
+Our interval is for one more draw of what chance decides in a figure (`Published.chance`):
 
-A figure that the paper states as a bound (*below* .00234) is met or not: *agrees* or *differs*,
-unless it is the same to the printed digits.
+``"initialization"``
+    The data are those of the study, and networks and residual sites are drawn. It is the 95%
+    prediction interval :math:`\bar x \pm t_{n-1} s \sqrt{1 + 1/n}` from :data:`ENOUGH`
+    initializations upwards, cut off where the figure cannot go: a published run is one more draw.
+``"noise"``
+    The noise is drawn, too. It is the same interval over repetitions with noise and initialization
+    of their own, from :data:`ENOUGH` of them upwards. With fewer it is the percentile interval of
+    the cluster bootstrap with the published unit, the draws of all initializations pooled. That
+    one leaves out that the published noise is a draw as well, and is narrower.
+``"none"``
+    Nothing is drawn. A figure that rests on rounded numbers has the interval that their rounding
+    leaves open.
+
+A figure of chance without an interval is not judged, and its printed interval has no part in this.
 """
 
 from __future__ import annotations
@@ -35,16 +44,19 @@ from scipy.stats import t as student
 from twoaxis.studies.published import Published
 from twoaxis.studies.resampling import Figure
 
+FloatArray = NDArray[np.float64]
+
 LEVEL = 0.95
-# Initializations from which their spread makes an interval.
+# Repetitions from which their spread makes an interval.
 ENOUGH = 5
 
 
 class Verdict(StrEnum):
-    """Three words, and one for a figure that cannot be judged."""
+    """Four words, and one for a figure that cannot be judged."""
 
     EXACT = "exact"
     AGREES = "agrees"
+    NOT_CONTRADICTED = "not contradicted"
     DIFFERS = "differs"
     OPEN = "not judged"
 
@@ -69,7 +81,7 @@ class Outcome:
     """
 
     published: Published
-    values: NDArray[np.float64]
+    values: FloatArray
     interval: tuple[float, float] | None
     source: str
     verdict: Verdict
@@ -87,7 +99,11 @@ class Outcome:
 
 
 def judge(
-    published: Published, figures: Sequence[Figure], *, judged: bool = True, chance: bool = True
+    published: Published,
+    figures: Sequence[Figure],
+    redrawn: Sequence[Figure] = (),
+    *,
+    judged: bool = True,
 ) -> Outcome:
     """Compare a published figure with ours.
 
@@ -96,51 +112,68 @@ def judge(
     published : Published
     figures : sequence of Figure
         Ours, one for each initialization.
+    redrawn : sequence of Figure
+        Ours from other noise and another initialization each, as far as there are any.
     judged : bool
         False at a scale that proves nothing.
-    chance : bool
-        Whether the figure depends on noise or initialization at all.
     """
-    values = np.array([figure.value for figure in figures])
-    interval, source = _interval(published, figures, values)
-    verdict = _verdict(published, float(values[0]), interval, chance) if judged else Verdict.OPEN
-    percentile = None
-    if len(values) >= ENOUGH:
-        # To the printed digits: a figure without chance is no draw above or below its rounding.
-        same = np.array([published.same(value) for value in values])
-        below = np.mean(~same & (values < published.value)) + same.mean() / 2
-        percentile = float(100 * below)
-    return Outcome(published, values, interval, source, verdict, percentile)
+    values = _values(figures)
+    interval, source = _interval(published, figures, redrawn)
+    verdict = _verdict(published, float(values[0]), interval) if judged else Verdict.OPEN
+    return Outcome(published, values, interval, source, verdict, _percentile(published, values))
 
 
 def _interval(
-    published: Published, figures: Sequence[Figure], values: NDArray[np.float64]
+    published: Published, figures: Sequence[Figure], redrawn: Sequence[Figure]
 ) -> tuple[tuple[float, float] | None, str]:
+    if published.chance == "none":
+        return figures[0].ends, "what rounding leaves open" if figures[0].ends else ""
+    if published.chance == "initialization":
+        found = one_more(published, _values(figures))
+        return found, f"one more initialization, from {len(figures)}" if found else ""
+    if found := one_more(published, _values(redrawn)):
+        return found, f"one more noise and initialization, from {len(redrawn)}"
     draws = [figure.draws for figure in figures if figure.draws is not None]
-    if draws and len(draws) == len(figures):
-        low, high = np.quantile(np.concatenate(draws), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        several = f" over {len(draws)} initializations" if len(draws) > 1 else ""
-        return (float(low), float(high)), f"cluster bootstrap{several}"
-    if len(values) >= ENOUGH and np.isfinite(values).all():
-        n = len(values)
-        reach = student.ppf((1 + LEVEL) / 2, n - 1) * values.std(ddof=1) * np.sqrt(1 + 1 / n)
-        low, high = np.clip([values.mean() - reach, values.mean() + reach], *published.limits)
-        return (float(low), float(high)), f"one more initialization, from {n}"
-    return None, ""
+    if not draws or len(draws) < len(figures):
+        return None, ""
+    low, high = np.quantile(np.concatenate(draws), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    several = f" over {len(draws)} initializations" if len(draws) > 1 else ""
+    return (float(low), float(high)), f"cluster bootstrap{several}"
 
 
-def _verdict(
-    published: Published, ours: float, interval: tuple[float, float] | None, chance: bool
-) -> Verdict:
+def one_more(published: Published, values: FloatArray) -> tuple[float, float] | None:
+    """Return the 95% prediction interval for one more value, or nothing from too few."""
+    n = len(values)
+    if n < ENOUGH or not np.isfinite(values).all():
+        return None
+    reach = student.ppf((1 + LEVEL) / 2, n - 1) * values.std(ddof=1) * np.sqrt(1 + 1 / n)
+    low, high = np.clip([values.mean() - reach, values.mean() + reach], *published.limits)
+    return float(low), float(high)
+
+
+def _verdict(published: Published, ours: float, interval: tuple[float, float] | None) -> Verdict:
     if not np.isfinite(ours):
         return Verdict.DIFFERS
-    if published.same(ours):
+    if published.chance == "none" and published.same(ours):
         return Verdict.EXACT
-    if published.bound:
-        met = ours < published.value if published.bound == "below" else ours > published.value
-        return Verdict.AGREES if met else Verdict.DIFFERS
-    low, high = published.ends
-    if interval is None:
-        inside = low < high and low <= ours <= high
-        return Verdict.AGREES if inside else (Verdict.OPEN if chance else Verdict.DIFFERS)
-    return Verdict.AGREES if interval[0] <= high and low <= interval[1] else Verdict.DIFFERS
+    if interval is None and published.chance != "none" and not published.bound:
+        return Verdict.OPEN
+    low, high = interval or (ours, ours)
+    printed_low, printed_high = published.rounded
+    if high < printed_low or printed_high < low:
+        return Verdict.DIFFERS
+    wide = not published.bound and high - low >= abs(published.value) and high > low
+    return Verdict.NOT_CONTRADICTED if wide else Verdict.AGREES
+
+
+def _values(figures: Sequence[Figure]) -> FloatArray:
+    return np.array([figure.value for figure in figures])
+
+
+def _percentile(published: Published, values: FloatArray) -> float | None:
+    if len(values) < ENOUGH or published.chance == "none":
+        return None
+    # To the printed digits: what prints the same is no draw above or below.
+    same = np.array([published.same(value) for value in values])
+    below = np.mean(~same & (values < published.value)) + same.mean() / 2
+    return float(100 * below)

@@ -141,8 +141,8 @@ def _put_counts(measured: Measured, fields: pd.DataFrame, sample: Resampling) ->
         "full_wins_in_box", count(sample, fields["full_in_box"] < fields["diagonal_in_box"])
     )
     interior = fields["scan_status"] == INTERIOR
-    measured.put("interior", float(interior.sum()))
-    measured.put("one_minimum", float((interior & (fields["minima"] == 1)).sum()))
+    measured.put("interior", count(sample, interior))
+    measured.put("one_minimum", count(sample, interior & (fields["minima"] == 1)))
     measured.put("start_spread", float(fields["start_spread"].max()))
 
 

@@ -15,12 +15,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.forward import get_solver
+from twoaxis.forward.explicit import ExplicitSolver
+from twoaxis.problems import SCALAR_BENCHMARKS, EvolutionProblem
+from twoaxis.problems.problem import FixedEnds
 from twoaxis.studies.block import Block, Measured, Need, Rows
 from twoaxis.studies.fields import LAYOUTS, PROBLEMS, TITLES, Field
 from twoaxis.studies.matched import matched_errors
 from twoaxis.studies.readouts import CONDITIONS, DELIVERED
+from twoaxis.studies.resampling import Figure
 from twoaxis.studies.scale import Scale
 
 METHODS = ("pcgrad", "patch", "rba")
@@ -79,11 +86,58 @@ def _measure(rows: Rows, scale: Scale) -> Measured:
     measured.put("completed", float(exact["finished"].sum()))
     met = rows[CONDITIONS.name].groupby("problem", sort=False)
     worst = met[["initial_error", "boundary_error"]].max()
-    measured.put("initial_error", worst["initial_error"].max())
-    measured.put("boundary_error", worst["boundary_error"].max())
+    single = single_precision_errors()
+    rounded, exact = single["initial_error_to_rounded"].max(), single["initial_error"].max()
+    measured.put("initial_error", Figure(exact, ends=(min(exact, rounded), max(exact, rounded))))
+    measured.put("boundary_error", single["boundary_error"].max())
     measured.tables["problems"] = _by_problem(pairs)
     measured.tables["conditions"] = worst.rename(index=TITLES).reset_index()
+    measured.tables["conditions_in_single_precision"] = single.rename(index=TITLES).reset_index()
     return measured
+
+
+def single_precision_errors() -> pd.DataFrame:
+    """Return how far the exact ansatz misses the conditions in float32, for each problem.
+
+    ``initial_error`` is the relative L2 error of the initial field over the fine grid,
+    ``initial_error_to_rounded`` the same against the declared field in float32, and
+    ``boundary_error`` the RMSE of the boundary values, or of the slope where the flux is zero. The
+    network is left out: its factor is zero at time zero and at given values. At the ends of
+    Allen–Cahn it adds its own slope times cos(π/2), which is 4e-8 in float32.
+    """
+    table = {}
+    for problem in SCALAR_BENCHMARKS:
+        solver, ansatz = get_solver(problem), problem.ansatz
+        assert isinstance(solver, ExplicitSolver)
+        assert ansatz is not None
+        declared = problem.initial(solver.x)
+        found = ansatz.lift(_single(solver.x, solver.t[0]))["u"].astype(np.float32)
+        missed = []
+        for place, value in zip(problem.domain["x"], _end_values(problem), strict=True):
+            lift = ansatz.lift(_single(place, solver.t[1:]))
+            missed.append(lift["u_x" if value is None else "u"].astype(np.float32) - (value or 0))
+        table[problem.name] = {
+            "initial_error": _relative(found, declared),
+            "initial_error_to_rounded": _relative(found, declared.astype(np.float32)),
+            "boundary_error": float(np.sqrt(np.mean(np.square(missed, dtype=float)))),
+        }
+    return pd.DataFrame(table).T.rename_axis("problem")
+
+
+def _single(x: ArrayLike, t: ArrayLike) -> Any:
+    """Return points (N, 2) in float32."""
+    return np.stack(np.broadcast_arrays(x, t), axis=1).astype(np.float32)
+
+
+def _end_values(problem: EvolutionProblem) -> tuple[float | None, float | None]:
+    """Return the given boundary values; None where the slope is given."""
+    ends = problem.ends
+    return (ends.left, ends.right) if isinstance(ends, FixedEnds) else (None, None)
+
+
+def _relative(found: NDArray[np.floating], declared: NDArray[np.floating]) -> float:
+    wanted = declared.astype(float)
+    return float(np.linalg.norm(found.astype(float) - wanted) / np.linalg.norm(wanted))
 
 
 def _by_method(measured: Measured, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -107,8 +161,11 @@ def _put_singled_out(measured: Measured, pairs: pd.DataFrame) -> None:
     one = of_method[of_method["problem"] == problem]
     for column in ("soft", "hard", "forward", "soft_field", "hard_field"):
         measured.put(f"{problem}_{method}_{column}", one[column].mean())
+    mean = of_method[["soft", "hard", "soft_field", "hard_field"]].mean()
     for column in ("soft_field", "hard_field"):
-        measured.put(f"{method}_{column}", of_method[column].mean())
+        measured.put(f"{method}_{column}", mean[column])
+    better_field, worse = mean["hard_field"] < mean["soft_field"], mean["hard"] > mean["soft"]
+    measured.put(f"{method}_better_field_worse_parameter", float(better_field and worse))
 
 
 def _by_problem(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -137,8 +194,11 @@ BLOCK = Block(
         "Allen–Cahn's initial field has slopes of -2 and 2 at the ends, where the boundary "
         "condition wants zero. The ansatz meets the initial condition everywhere and the boundary "
         "condition after time zero, and boundary errors are taken over times after zero.",
-        "Errors of the conditions are taken over the nodes of the fine grid, in double precision "
-        "from the network that single-precision training left; a boundary error is that of "
-        "the value, for Allen–Cahn that of the slope.",
+        "Errors of the conditions are taken over the nodes of the fine grid; a boundary error is "
+        "that of the value, for Allen–Cahn that of the slope. The printed ones have the size of "
+        "rounding in single precision, and so they are judged in single precision, from the "
+        "ansatz without its network. Whether the declared field was rounded as well is not said: "
+        "our initial error has the range of both readings. In double precision the trained fields "
+        "meet the conditions to 1e-15: see the table of conditions.",
     ),
 )

@@ -26,6 +26,7 @@ from twoaxis.studies.fields import PROBLEMS, TITLES, Field
 from twoaxis.studies.matched import gauss_newton_error, matched_errors
 from twoaxis.studies.published import published_figures
 from twoaxis.studies.readouts import DELIVERED, PILOT_DATASET, PREDICTION
+from twoaxis.studies.resampling import Figure
 from twoaxis.studies.scale import Scale
 
 FloatArray = NDArray[np.float64]
@@ -97,26 +98,32 @@ def _measure(rows: Rows, scale: Scale) -> Measured:
     measured = Measured()
     profiles = {problem: prediction_profile(rows[PREDICTION.name], problem) for problem in PROBLEMS}
     delivered = rows[DELIVERED.name].set_index("problem")["delivered"]
-    errors = {}
+    errors, ends = {}, {}
     for problem, profile in profiles.items():
         (best,) = profile[profile["selected"]].to_dict("records")
         name, truth = _key(problem), _truth(problem)
         measured.put(f"{name}_location", best["location"])
         measured.put(f"{name}_true_location", float(location(problem, truth)))
+        # The start is printed with three decimals: its rounding is that of the outcome, too.
+        printed = [
+            gauss_newton_error(problem, PILOT_DATASET, start) for start in published_starts(problem)
+        ]
+        ends[problem] = min(printed), max(printed)
         errors[problem] = {
             "rba": 100 * abs(delivered[problem] / truth - 1),
             "predicted": 100 * abs(best["candidate"] / truth - 1),
             "gauss_newton": gauss_newton_error(problem, PILOT_DATASET, float(delivered[problem])),
-            "published_gauss_newton": gauss_newton_error(
-                problem, PILOT_DATASET, published_delivery(problem)
-            ),
+            "published_gauss_newton": printed[1],
             "matched": matched_errors()[problem, PILOT_DATASET],
         }
     table = pd.DataFrame(errors).T
     table.loc["mean"] = table.mean()
+    low, high = np.transpose(list(ends.values())).mean(axis=1)
+    ends["mean"] = float(low), float(high)
     for case, row in table.to_dict("index").items():
         for column, value in row.items():
-            measured.put(f"{_key(str(case))}_{column}", value)
+            left = ends[str(case)] if column == "published_gauss_newton" else None
+            measured.put(f"{_key(str(case))}_{column}", Figure(float(value), ends=left))
     places = np.concatenate([p.loc[p["selected"], "location"] for p in profiles.values()])
     measured.put("distinct_locations", float(len(np.unique(places.round(9)))))
     measured.tables["errors"] = table.rename(index=TITLES).rename_axis("problem").reset_index()
@@ -124,11 +131,12 @@ def _measure(rows: Rows, scale: Scale) -> Measured:
     return measured
 
 
-def published_delivery(problem: str) -> float:
-    """Return the value that the published RBA run delivered, from its printed error."""
-    printed = {figure.key: figure.value for figure in published_figures(NAME)}
-    error = PUBLISHED_SIGN[problem] * printed[f"{_key(problem)}_rba"]
-    return _truth(problem) * (1 + error / 100)
+def published_starts(problem: str) -> list[float]:
+    """Return what the published RBA run delivered: its printed error, and the ends of rounding."""
+    (printed,) = [f for f in published_figures(NAME) if f.key == f"{_key(problem)}_rba"]
+    low, high = printed.rounded
+    sign = PUBLISHED_SIGN[problem]
+    return [_truth(problem) * (1 + sign * error / 100) for error in (low, printed.value, high)]
 
 
 def _key(problem: str) -> str:

@@ -115,6 +115,9 @@ def _measure(rows: Rows, scale: Scale) -> Measured:
     measured.put("centered_r", correlation_within(sample, *pair, fields["problem"]))
     measured.tables["full_rank_against_others"] = changes = _changes(**tables)
     measured.put("full_rank_better_fields", float(changes["field_better_than_both"].sum()))
+    allen_cahn = changes[changes["problem"] == "allen-cahn"]
+    worse = (allen_cahn["field_minus_rank_64"] < 0) & (allen_cahn["parameter_minus_rank_64"] > 0)
+    measured.put("allen_cahn_better_field_worse_parameter", float(worse.sum()))
     _put_adversarial(measured, scale)
     return measured
 

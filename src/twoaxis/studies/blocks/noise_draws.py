@@ -22,5 +22,6 @@ BLOCK = Block(
     needs=fresh_needs,
     measure=measure_fresh,
     published="fresh-noise",
+    fresh_noise=True,
     repeat=Field.with_noise_of,
 )

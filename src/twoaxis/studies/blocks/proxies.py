@@ -58,7 +58,10 @@ def _measure(rows: Rows, scale: Scale) -> Measured:
             measured.put(f"{name}_{key}", value)
         values = {key: value.value for key, value in figures.items()}
         table.append({"block and view": name.replace("_", ", "), "profiles": len(chosen)} | values)
-    measured.tables["correlations"] = pd.DataFrame(table)
+    shown = pd.DataFrame(table)
+    best = shown["displacement"] > shown[["field", "residual"]].max(axis=1)
+    measured.put("displacement_best", float(best.sum()))
+    measured.tables["correlations"] = shown
     return measured
 
 
@@ -81,4 +84,5 @@ BLOCK = Block(
     ),
     needs=_needs,
     measure=_measure,
+    fresh_noise=True,
 )

@@ -16,6 +16,9 @@ from twoaxis.studies.readouts import DELIVERED, SELECTED
 from twoaxis.studies.scale import Scale
 
 SELECTOR, RBA, FULL_RANK = "selector", "rba", "gaussian"
+# The share of H that the rule keeps, and the problem on which the study saw it help.
+SHARE = 0.9
+BETTER_ON = "buckley-leverett"
 
 
 def six_cases(method: str) -> list[Field]:
@@ -48,11 +51,20 @@ def _measure(rows: Rows, scale: Scale) -> Measured:
         for method in (SELECTOR, RBA):
             key = f"{method}_parameter_{problem}".replace("-", "_")
             measured.put(key, by_problem[method][problem])
+    measured.put("selector_better", float(_as_printed(by_problem)))
+    selected = rows[SELECTED.name]
+    measured.put("rule_kept", float((selected["retained_at_delivered"] >= SHARE).sum()))
     measured.tables["means"] = means.loc[[SELECTOR, RBA, FULL_RANK]].reset_index()
     shown = by_problem.loc[list(PROBLEMS)].reset_index()
     measured.tables["parameter_error_by_problem"] = shown.rename_axis(columns=None)
-    measured.tables["chosen_ranks"] = _ranks(rows[SELECTED.name], fields)
+    measured.tables["chosen_ranks"] = _ranks(selected, fields)
     return measured
+
+
+def _as_printed(errors: pd.DataFrame) -> int:
+    """Return for how many problems the better of selector and RBA is the printed one."""
+    better = errors[SELECTOR] < errors[RBA]
+    return sum(bool(better[problem]) == (problem == BETTER_ON) for problem in PROBLEMS)
 
 
 def _ranks(selected: pd.DataFrame, fields: pd.DataFrame) -> pd.DataFrame:
