@@ -72,6 +72,7 @@ LONG_PAGES = (
     "docs/howto/add-a-method.md",
     "docs/howto/add-a-problem.md",
     "docs/howto/confidence-set.md",
+    "docs/howto/follow-a-training.md",
     "docs/howto/improve-observations.md",
     "docs/howto/inspect-delivery.md",
     "docs/howto/keep-runs.md",
@@ -161,15 +162,7 @@ def compile_quickly_and_once(config):
     if not _installed("jax"):
         return
     if "XLA_FLAGS" not in os.environ:
-        flags = {"XLA_FLAGS": COMPILED_QUICKLY}
-        # A compiler that does not know one of them ends its process.
-        known = subprocess.run(
-            [sys.executable, "-c", "from jaxlib import xla_client; xla_client.make_cpu_client()"],
-            env=os.environ | flags,
-            capture_output=True,
-            check=False,
-        )
-        os.environ |= flags if known.returncode == 0 else {"XLA_FLAGS": ""}
+        os.environ["XLA_FLAGS"] = quick_compilation()
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         programs = config.stash[PROGRAMS] = tempfile.mkdtemp(prefix="twoaxis-programs-")
         os.environ |= {
@@ -177,6 +170,18 @@ def compile_quickly_and_once(config):
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
         }
+
+
+def quick_compilation():
+    """Return what ``XLA_FLAGS`` must be for quick compilation; nothing if JAX does not know it."""
+    # A compiler that does not know one of the flags ends its process.
+    known = subprocess.run(
+        [sys.executable, "-c", "from jaxlib import xla_client; xla_client.make_cpu_client()"],
+        env=os.environ | {"XLA_FLAGS": COMPILED_QUICKLY},
+        capture_output=True,
+        check=False,
+    )
+    return COMPILED_QUICKLY if known.returncode == 0 else ""
 
 
 def pytest_unconfigure(config):

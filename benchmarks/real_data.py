@@ -25,7 +25,7 @@ field are of a network that was fitted to the noise and has no exact level).
 
     export OPENBLAS_NUM_THREADS=1
     python benchmarks/real_data.py --out results/real-data
-    python benchmarks/real_data.py --quick      # two cases, three datasets of each problem
+    python benchmarks/real_data.py --quick      # two cases, one dataset of each problem
 """
 
 from __future__ import annotations
@@ -539,7 +539,7 @@ def main() -> None:
     options = parser.parse_args()
     parts = {
         "table": lambda: table(CASES[:2] if options.quick else CASES),
-        "alarms": lambda: alarms(3 if options.quick else options.datasets, options.jobs),
+        "alarms": lambda: alarms(1 if options.quick else options.datasets, options.jobs),
     }
     for name, lines in parts.items():
         if options.only not in (None, name):
