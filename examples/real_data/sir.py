@@ -89,6 +89,6 @@ def audit(run="balanced"):
 
 if __name__ == "__main__":
     for run in RUNS:
-        found = audit(run)
+        found = audit(run=run)
         print(f"{run}:\n{found.answer}\n")
         found.to_html(f"sir_{run.replace(' ', '_')}.html")

@@ -69,6 +69,6 @@ def audit(known="history", steps=1500):
 
 if __name__ == "__main__":
     for known in ("history", "loss"):
-        found = audit(known)
+        found = audit(known=known)
         print(f"{known}:\n{found.answer}\n")
         found.to_html(f"stopped_{known}.html")
