@@ -133,7 +133,7 @@ def _dataset(
         array = _array(name, spec, value)
         _check_shape(name, spec, array.shape, sizes)
         about = {"long_name": spec.long_name} | ({"units": spec.units} if spec.units else {})
-        variables[name] = (spec.dims, array, about)
+        variables[name] = xr.Variable(spec.dims, array, about, fastpath=True)
     kept = {name: _scalar(name, value) for name, value in attrs.items() if value is not None}
     return xr.Dataset(variables, attrs=kept)
 

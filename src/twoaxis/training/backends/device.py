@@ -110,7 +110,7 @@ def _compiled(settings: Settings, alone: bool, platform: str) -> Advance:
 
 
 # The next batch with equal settings and shapes need not be compiled again.
-_shared = lru_cache(maxsize=16)(_compiled)
+_shared = lru_cache(maxsize=64)(_compiled)
 BUILT_IN = {type(method) for method in METHODS.values()}
 
 
