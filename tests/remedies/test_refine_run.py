@@ -1,6 +1,7 @@
 """Refinement of a run: its result, its store, and the command."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from twoaxis.observations import published_dataset
 from twoaxis.remedies.refine import of_run
 from twoaxis.remedies.refine.result import ON_BOUND
 from twoaxis.training.methods import GaussNewton
+from twoaxis.training.settings import settings_for
 
 SHORT = Continuation(steps=3, free_steps=5, more=2)
 SMALL = {"network": ta.Network(8, 2), "residual_points": 150, "device": "cpu", "progress": False}
@@ -79,15 +81,19 @@ def test_unknown_noise_is_estimated(run):
 
 
 @pytest.mark.long
-def test_the_command_adds_it_to_the_page(tmp_path, monkeypatch):
+def test_the_command_adds_it_to_the_page(run, tmp_path, monkeypatch):
     from twoaxis.cli.app import app
 
     few = Continuation(steps=1, free_steps=1, more=1)
+    small = {name: SMALL[name] for name in ("network", "residual_points")}
     monkeypatch.setattr(of_run, "GaussNewton", lambda: GaussNewton(few))
+    monkeypatch.setattr(of_run, "settings_for", partial(settings_for, **small))
 
     where = str(tmp_path / "audit")
-    audit = ["audit", "burgers", "--steps", "30", "--out", where, "--tolerance", "5"]
-    assert CliRunner().invoke(app, audit).exit_code == 0
+    store = ta.RunStore(tmp_path / "audit" / "runs", create=True)
+    store.save(run)
+    audit = ["audit", "--run", str(store.directory), "--out", where, "--tolerance", "5"]
+    assert CliRunner().invoke(app, [*audit, "--replicas", "20"]).exit_code == 0
     done = CliRunner().invoke(app, ["remedy", where, "--refine", "--device", "cpu"])
     assert done.exit_code == 0, done.output
     assert "Refined: nu" in " ".join(done.output.split())
