@@ -15,7 +15,7 @@ def run(*options):
     found = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-rA",
          *options, str(CASES)],
-        env={**os.environ, "DDE_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
+        env=os.environ | {"DDE_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "PYTEST_ADDOPTS": ""},
         cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
