@@ -83,8 +83,8 @@ LONG_PAGES = (
 )
 # Files are handed out whole, in this order: a slow one that came last would leave cores idle.
 FIRST = (
-    *("tests/studies/test_smoke.py", "tests/studies", "tests/runs", "tests/training", "tests/cli"),
-    *("README.md", "docs"),
+    *("tests/studies/test_smoke.py", "tests/test_real_data.py", "tests/remedies", "tests/studies"),
+    *("tests/runs", "tests/training", "tests/cli", "README.md", "docs"),
 )
 
 
