@@ -90,8 +90,9 @@ class Faults:
             child = Child(store, engine)
             if not until(lambda child=child: len(child.workers()) == 2, child.process):
                 raise SystemExit("a sweep ended before it had two workers")
-            # They start now, and are at work a little later: both are good moments.
-            self.pause(3 * self.seconds)
+            # They start now, and are at work a little later: both are good moments. Much later
+            # the sweep would be done, and another one would be needed.
+            self.pause(self.seconds)
             victims = child.workers()
             if victims and child.process.poll() is None:
                 with contextlib.suppress(psutil.NoSuchProcess):
