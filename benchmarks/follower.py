@@ -48,7 +48,7 @@ SMALL_STEPS, SMALL_EVERY = 240_000, 3000
 # What counts as the same value, in standard errors.
 SAME = 0.1
 # What is kept of a followed run besides its steps.
-RECORDED = ("step", "value", "preferred", "data_misfit", "residual_norm")
+RECORDED = ("value", "preferred", "data_misfit", "residual_norm")
 
 
 # ------------------------------------------------------------------ runs of the engine
@@ -95,6 +95,7 @@ def followed(run: Any, resolution: Any, every: int) -> dict[str, Any]:
         follower.measure(step, frozen)
     found = follower.result.data.isel(parameter=0)
     return {
+        "step": found["step"].values,
         **{name: found[name].values for name in RECORDED},
         "standard_error": float(found["standard_error"]),
         "delivered": next(iter(run.delivered.values())),
@@ -119,6 +120,7 @@ def replayed(paths: dict[str, Any], problem: str) -> list[dict[str, float]]:
                 step=int(step), value=v[None], preferred=p[None], data_misfit=m, residual_norm=1.0
             )
             for step, v, p, m in zip(paths["step"], value, preferred, misfit, strict=True)
+            if np.isfinite(v)
         ]
         unit, states = Unit(np.array([error]), "standard errors"), []
         for n, row in enumerate(rows):
@@ -157,9 +159,13 @@ def recorded_runs(
         if key not in studies:
             studies[key] = run.resolve(replicas=2, progress=False)
         found.append(followed(run, studies[key], every))
+    longest = max((each["step"] for each in found), key=len)
+    for each in found:  # a run that diverged ends early
+        lost = len(longest) - len(each["step"])
+        each |= {name: np.pad(each[name], (0, lost), constant_values=np.nan) for name in RECORDED}
     return {
         **{name: np.array([each[name] for each in found]) for name in found[0] if name != "step"},
-        "step": found[0]["step"],
+        "step": longest,
         "steps": steps,
     }
 

@@ -37,18 +37,24 @@ net = dde.nn.FNN([1, 20, 20, 20, 1], "tanh", "Glorot uniform")
 net.apply_output_transform(lambda x, u: x * (1 - x) * u)
 model = dde.Model(data, net)
 model.compile("adam", lr=1e-3, external_trainable_variables=[ve, K], verbose=0)
-history, _ = model.train(iterations=int(sys.argv[1]), verbose=0)
 
-# --- first verdict
+# --- train
+model.train(iterations=int(sys.argv[1]), verbose=0)
+
+# --- follow
 import twoaxis as ta
 
 parameters = {
     "ve": (ve, ta.Parameter(truth=1e-3, bounds=(1e-5, 1))),
     "K": (K, ta.Parameter(truth=1e-3, bounds=(1e-5, 1))),
 }
+follower = ta.Follower(lambda: ta.from_deepxde(model, parameters), every=100, progress=False)
+callbacks = [ta.deepxde_callback(follower)]
+model.train(iterations=int(sys.argv[1]), verbose=0, callbacks=callbacks)
+# --- first verdict
 frozen = ta.from_deepxde(model, parameters)
-first = ta.audit(frozen, history=history)
+first = ta.audit(frozen, history=follower)
 # --- audit
 resolution = ta.resolve(simulate, parameters, data=readings)
 tolerance = ta.Tolerance(material=5, resolution=5, preference=5)
-audit = ta.audit(frozen, resolution=resolution, history=history, tolerance=tolerance)
+audit = ta.audit(frozen, resolution=resolution, history=follower, tolerance=tolerance)

@@ -50,18 +50,30 @@ observed = jinns.data.DataGeneratorObservations(
     key=keys[2], obs_batch_size=250,
     observed_pinn_in=jnp.array(sites), observed_values=jnp.array(readings),
 )  # fmt: skip
-trained, _, _, data, loss, _, _, _, observed, *_ = jinns.solve(
-    n_iter=int(sys.argv[1]), init_params=start, data=data, loss=loss, optimizer=optax.adam(2e-3),
-    obs_data=observed, verbose=False,
-)  # fmt: skip
+options = {"optimizer": optax.adam(2e-3), "obs_data": observed, "verbose": False}
 
-# --- first verdict
+# --- train
+trained, _, _, data, loss, _, _, _, observed, *_ = jinns.solve(
+    n_iter=int(sys.argv[1]), init_params=start, data=data, loss=loss, **options
+)
+
+# --- follow
 import twoaxis as ta
 
 parameters = {"nu": ta.Parameter(truth=0.01 / np.pi, bounds=(3e-4, 0.05))}
+follower = ta.Follower(
+    lambda loss, params, data, observed: ta.from_jinns(
+        loss, params, parameters, points=data, observed=observed
+    ),
+    every=100, progress=False,
+)  # fmt: skip
+trained, _, _, data, loss, _, _, _, observed, *_ = ta.jinns_solve(
+    follower, n_iter=int(sys.argv[1]), init_params=start, data=data, loss=loss, **options
+)
+# --- first verdict
 frozen = ta.from_jinns(loss, trained, parameters, points=data, observed=observed)
-first = ta.audit(frozen)
+first = ta.audit(frozen, history=follower)
 # --- audit
 resolution = ta.resolve(simulate, parameters, data=readings)
 tolerance = ta.Tolerance(material=5, resolution=5, preference=5)
-audit = ta.audit(frozen, resolution=resolution, tolerance=tolerance)
+audit = ta.audit(frozen, resolution=resolution, history=follower, tolerance=tolerance)

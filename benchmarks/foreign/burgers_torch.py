@@ -37,27 +37,40 @@ def equation(model, xt, l1, l2):
 
 
 optimizer = torch.optim.Adam([*net.parameters(), *unknown.parameters()], lr=1e-3)
-history = []
+
+# --- train
+for _ in range(int(sys.argv[1])):
+    optimizer.zero_grad()
+    residual = equation(net, xt, unknown["l1"], torch.exp(unknown["l2"]))
+    loss = ((net(xt)[:, 0] - target) ** 2).mean() + (residual**2).mean()
+    loss.backward()
+    optimizer.step()
+
+# --- follow
+import twoaxis as ta
+
+
+def freeze():
+    l1, l2 = unknown["l1"].item(), unknown["l2"].exp().item()
+    parameters = {
+        "l1": ta.Parameter(truth=1.0, delivered=l1, bounds=(-0.5, 3), coordinate="linear"),
+        "l2": ta.Parameter(truth=0.01 / np.pi, delivered=l2, bounds=(3e-4, 0.05)),
+    }
+    return ta.from_torch(net, equation, parameters, points=xt, observed=xt, axes=("x", "t"))
+
+
+follower = ta.Follower(freeze, every=100, progress=False)
 for step in range(int(sys.argv[1])):
     optimizer.zero_grad()
     residual = equation(net, xt, unknown["l1"], torch.exp(unknown["l2"]))
     loss = ((net(xt)[:, 0] - target) ** 2).mean() + (residual**2).mean()
     loss.backward()
     optimizer.step()
-    if step % 100 == 99:
-        history.append((step + 1, unknown["l1"].item(), unknown["l2"].exp().item()))
-
+    follower(step)
 # --- first verdict
-import twoaxis as ta
-
-found = {"l1": unknown["l1"].item(), "l2": unknown["l2"].exp().item()}
-parameters = {
-    "l1": ta.Parameter(truth=1.0, delivered=found["l1"], bounds=(-0.5, 3), coordinate="linear"),
-    "l2": ta.Parameter(truth=0.01 / np.pi, delivered=found["l2"], bounds=(3e-4, 0.05)),
-}
-frozen = ta.from_torch(net, equation, parameters, points=xt, observed=xt, axes=("x", "t"))
-first = ta.audit(frozen, data=readings)
+frozen = freeze()
+first = ta.audit(frozen, data=readings, history=follower)
 # --- audit
-resolution = ta.resolve(simulate, parameters, data=readings)
+resolution = ta.resolve(simulate, frozen.parameters, data=readings)
 tolerance = ta.Tolerance(material=5, resolution=5, preference=5)
-audit = ta.audit(frozen, resolution=resolution, tolerance=tolerance)
+audit = ta.audit(frozen, resolution=resolution, history=follower, tolerance=tolerance)

@@ -47,9 +47,11 @@ data = dde.data.PDE(
 model = dde.Model(data, dde.nn.FNN([1, 40, 40, 40, 3], "tanh", "Glorot uniform"))
 unknowns = [sigma, rho, beta]
 model.compile("adam", lr=1e-3, external_trainable_variables=unknowns, verbose=0)
-history, _ = model.train(iterations=int(sys.argv[1]), verbose=0)
 
-# --- first verdict
+# --- train
+model.train(iterations=int(sys.argv[1]), verbose=0)
+
+# --- follow
 import twoaxis as ta
 
 parameters = {
@@ -57,9 +59,13 @@ parameters = {
     "rho": (rho, ta.Parameter(truth=15.0, bounds=(0.01, 100))),
     "beta": (beta, ta.Parameter(truth=8 / 3, bounds=(0.01, 100))),
 }
+follower = ta.Follower(lambda: ta.from_deepxde(model, parameters), every=100, progress=False)
+callbacks = [ta.deepxde_callback(follower)]
+model.train(iterations=int(sys.argv[1]), verbose=0, callbacks=callbacks)
+# --- first verdict
 frozen = ta.from_deepxde(model, parameters)
-first = ta.audit(frozen, history=history)
+first = ta.audit(frozen, history=follower)
 # --- audit
 resolution = ta.resolve(simulate, parameters, data=states)
 tolerance = ta.Tolerance(material=5, resolution=5, preference=5)
-audit = ta.audit(frozen, resolution=resolution, history=history, tolerance=tolerance)
+audit = ta.audit(frozen, resolution=resolution, history=follower, tolerance=tolerance)

@@ -60,22 +60,33 @@ data = jinns.data.DataGeneratorODE(key=keys[1], nt=200, tmin=0.0, tmax=4.0)
 observed = jinns.data.DataGeneratorObservations(
     key=keys[2], observed_pinn_in=jnp.array(times)[:, None], observed_values=jnp.array(counts)
 )
-trained, _, _, data, loss, _, _, _, observed, *_ = jinns.solve(
-    n_iter=int(sys.argv[1]), init_params=start, data=data, loss=loss, optimizer=optax.adam(3e-3),
-    obs_data=observed, verbose=False,
-)  # fmt: skip
+options = {"optimizer": optax.adam(3e-3), "obs_data": observed, "verbose": False}
 
-# --- first verdict
+# --- train
+trained, _, _, data, loss, _, _, _, observed, *_ = jinns.solve(
+    n_iter=int(sys.argv[1]), init_params=start, data=data, loss=loss, **options
+)
+
+# --- follow
 import twoaxis as ta
 
 parameters = {
     "r": ta.ParameterArray(truth=growth, bounds=(-2, 2), coordinate="linear"),
     "i": ta.ParameterArray(truth=interactions, bounds=(-2, 2), coordinate="linear"),
 }
+follower = ta.Follower(
+    lambda loss, params, data, observed: ta.from_jinns(
+        loss, params, parameters, points=data, observed=observed
+    ),
+    every=100, progress=False,
+)  # fmt: skip
+trained, _, _, data, loss, _, _, _, observed, *_ = ta.jinns_solve(
+    follower, n_iter=int(sys.argv[1]), init_params=start, data=data, loss=loss, **options
+)
+# --- first verdict
 frozen = ta.from_jinns(loss, trained, parameters, points=data, observed=observed)
-first = ta.audit(frozen)
+first = ta.audit(frozen, history=follower)
 # --- audit
-# Axis 1 is left out: matched fits of twenty unknowns take thousands of model runs for each end of
-# their intervals.
+resolution = ta.resolve(simulate, parameters, data=counts, vectorized=True)
 tolerance = ta.Tolerance(material=5, resolution=5, preference=5)
-audit = ta.audit(frozen, tolerance=tolerance)
+audit = ta.audit(frozen, resolution=resolution, history=follower, tolerance=tolerance)

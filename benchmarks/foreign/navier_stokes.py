@@ -57,18 +57,24 @@ data = dde.data.TimePDE(
 )
 model = dde.Model(data, dde.nn.FNN([3, 50, 50, 50, 50, 3], "tanh", "Glorot uniform"))
 model.compile("adam", lr=1e-3, external_trainable_variables=[C1, C2], verbose=0)
-history, _ = model.train(iterations=int(sys.argv[1]), verbose=0)
 
-# --- first verdict
+# --- train
+model.train(iterations=int(sys.argv[1]), verbose=0)
+
+# --- follow
 import twoaxis as ta
 
 parameters = {
     "C1": (C1, ta.Parameter(truth=1.0, bounds=(-0.5, 2), coordinate="linear")),
     "C2": (C2, ta.Parameter(truth=0.01, bounds=(-0.1, 0.2), coordinate="linear")),
 }
+follower = ta.Follower(lambda: ta.from_deepxde(model, parameters), every=100, progress=False)
+callbacks = [ta.deepxde_callback(follower)]
+model.train(iterations=int(sys.argv[1]), verbose=0, callbacks=callbacks)
+# --- first verdict
 frozen = ta.from_deepxde(model, parameters)
-first = ta.audit(frozen, history=history)
+first = ta.audit(frozen, history=follower)
 # --- audit
 resolution = ta.resolve(simulate, parameters, data=readings)
 tolerance = ta.Tolerance(material=5, resolution=5, preference=5)
-audit = ta.audit(frozen, resolution=resolution, history=history, tolerance=tolerance)
+audit = ta.audit(frozen, resolution=resolution, history=follower, tolerance=tolerance)

@@ -77,17 +77,25 @@ solver = PhysicsInformedSingleModelSolver(
     optimizer=TorchOptimizer(torch.optim.Adam, lr=6e-3),
 )
 off = ("enable_progress_bar", "enable_model_summary", "enable_checkpointing", "logger")
-Trainer(solver, max_epochs=int(sys.argv[1]), accelerator="cpu", **dict.fromkeys(off, False)).train()
+off = ("enable_progress_bar", "enable_model_summary", "enable_checkpointing", "logger")
+options = {"accelerator": "cpu", **dict.fromkeys(off, False)}
 
-# --- first verdict
+# --- train
+Trainer(solver, max_epochs=int(sys.argv[1]), **options).train()
+
+# --- follow
 import twoaxis as ta
 
 parameters = {
     name: ta.Parameter(truth=0.5, bounds=(-1, 1), coordinate="linear") for name in ("mu1", "mu2")
 }
+follower = ta.Follower(lambda: ta.from_pina(solver, parameters), every=100, progress=False)
+callbacks = [ta.lightning_callback(follower)]
+Trainer(solver, max_epochs=int(sys.argv[1]), callbacks=callbacks, **options).train()
+# --- first verdict
 frozen = ta.from_pina(solver, parameters)
-first = ta.audit(frozen)
+first = ta.audit(frozen, history=follower)
 # --- audit
 resolution = ta.resolve(simulate, parameters, data=readings)
 tolerance = ta.Tolerance(material=5, resolution=5, preference=5)
-audit = ta.audit(frozen, resolution=resolution, tolerance=tolerance)
+audit = ta.audit(frozen, resolution=resolution, history=follower, tolerance=tolerance)

@@ -62,18 +62,24 @@ data = dde.data.TimePDE(
 )  # fmt: skip
 model = dde.Model(data, dde.nn.FNN([2, 20, 20, 20, 2], "tanh", "Glorot uniform"))
 model.compile("adam", lr=1e-3, external_trainable_variables=[kf, D], verbose=0)
-history, _ = model.train(iterations=int(sys.argv[1]), verbose=0)
 
-# --- first verdict
+# --- train
+model.train(iterations=int(sys.argv[1]), verbose=0)
+
+# --- follow
 import twoaxis as ta
 
 parameters = {
     "kf": (kf, ta.Parameter(truth=0.1, bounds=(0.005, 1))),
     "D": (D, ta.Parameter(truth=2.0, bounds=(0.1, 20))),
 }
+follower = ta.Follower(lambda: ta.from_deepxde(model, parameters), every=100, progress=False)
+callbacks = [ta.deepxde_callback(follower)]
+model.train(iterations=int(sys.argv[1]), verbose=0, callbacks=callbacks)
+# --- first verdict
 frozen = ta.from_deepxde(model, parameters)
-first = ta.audit(frozen, history=history)
+first = ta.audit(frozen, history=follower)
 # --- audit
 resolution = ta.resolve(simulate, parameters, data=readings)
 tolerance = ta.Tolerance(material=5, resolution=5, preference=5)
-audit = ta.audit(frozen, resolution=resolution, history=history, tolerance=tolerance)
+audit = ta.audit(frozen, resolution=resolution, history=follower, tolerance=tolerance)

@@ -107,3 +107,26 @@ def test_the_state_of_jax_is_passed_along():
     data = follower.result.data
     np.testing.assert_allclose(data["preferred"].values[:, 0], [2.1, 2.6, 3.1], rtol=1e-6)
     np.testing.assert_allclose(data["value"].values[:, 0], [0.6, 1.1, 1.6], rtol=1e-6)
+
+
+def test_an_observed_field_may_be_a_derivative_of_the_network():
+    """As the velocity of a stream function is."""
+    torch.manual_seed(0)
+    net, points = torch.nn.Linear(2, 1).double(), torch.rand(9, 2, dtype=torch.float64)
+
+    def velocity(model, at):
+        at = at.clone().requires_grad_(True)
+        slope = torch.autograd.grad(model(at).sum(), at, create_graph=True)[0]
+        return torch.stack([slope[:, 1], -slope[:, 0]], dim=1)
+
+    frozen = ta.from_torch(
+        net,
+        lambda model, at, k: model(at)[:, 0] - k,
+        {"k": ta.Parameter(delivered=1.0, bounds=BOUNDS)},
+        points=points,
+        observed=points,
+        field=velocity,
+    )
+    right, up = net.weight[0].tolist()
+    np.testing.assert_allclose(frozen.fitted, np.tile([up, -right], (9, 1)))
+    assert all(each.grad is None for each in net.parameters())

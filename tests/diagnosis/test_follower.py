@@ -479,3 +479,27 @@ def test_lightning_and_jinns_records_are_histories(made, tmp_path):
     assert found["quantity"].values.tolist() == names
     np.testing.assert_array_equal(found["recorded"], [[3, 1, 1.5, 0.5], [2, 0.5, 1, 0.5]])
     np.testing.assert_array_equal(found["value"], [[1.0], [1.1]])
+
+
+def test_a_parameter_that_leaves_its_bounds_is_recorded_and_said():
+    x, state = np.linspace(0, 1, 20), {"k": 2.0}
+
+    def freeze():
+        known = ta.Parameter(bounds=(0.5, 5.0)).holding(state["k"])
+        known = dataclasses.replace(known, delivered=state["k"])
+        return ta.FrozenResidual(
+            lambda k: k * np.ones(20) - 1.2, {"k": known}, x, view=ta.views.Pointwise()
+        )
+
+    follower = ta.Follower(freeze, every=1, **QUIET)
+    follower(0)
+    state["k"] = 1e-11
+    with pytest.warns(UserWarning, match="outside of its bounds"):
+        follower(1)
+    follower(2)
+    (message,) = follower.messages
+    assert message.code == "follower.out_of_bounds"
+    assert message.numbers == {"value": 1e-11, "step": 1.0}
+    found = follower.result
+    assert found.data["value"].values.ravel().tolist() == [2.0, 1e-11, 1e-11]
+    assert found.parameters["k"].bounds == (1e-11, 5.0)

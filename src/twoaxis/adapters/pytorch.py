@@ -447,7 +447,7 @@ def _fitted(
     where = _points_like(torch, tensors, observed, dtype)
     with (
         _undisturbed(torch, model),
-        torch.no_grad(),
+        torch.set_grad_enabled(field is not None),  # it may differentiate, as a stream function
         explained(
             "a field that can be evaluated at the observed points",
             "give them the coordinates that the model takes, or pass field=... for what was "
@@ -461,7 +461,7 @@ def _field(
     torch: Any, model: Any, where: Any, field: Callable[..., Any] | None
 ) -> FloatArray | None:
     """Return what figures show, or None where the model does not give it."""
-    with _undisturbed(torch, model), torch.no_grad():
+    with _undisturbed(torch, model), torch.set_grad_enabled(field is not None):
         try:
             values = field(model, where) if field is not None else model(where)
         except Exception:  # a figure without the field is better than no diagnosis

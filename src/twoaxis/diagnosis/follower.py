@@ -13,6 +13,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -243,7 +244,20 @@ class Follower:
         frozen.known.require("delivered")
         center = center_of_step(frozen, frozen.known.center(self._at))
         row = quick_row(step, frozen, self._view, center, self._affine)
+        self._look_at_bounds(row)
         return row._replace(data_misfit=self._misfit(frozen))
+
+    def _look_at_bounds(self, row: Row) -> None:
+        """Say where a parameter has left the bounds that it began with."""
+        for (name, known), value in zip((self._parameters or {}).items(), row.value, strict=True):
+            low, high = known.bounds
+            if not low <= value <= high:
+                text = (
+                    f"{name} = {value:.4g} at step {row.step} lies outside of its bounds "
+                    f"{low:g} to {high:g}"
+                )
+                numbers = {"value": float(value), "step": float(row.step)}
+                self._say(Message("follower.out_of_bounds", text, "warning", numbers))
 
     def _set_up(self, state: tuple[Any, ...], step: int) -> None:
         """Check a first frozen residual with care, and take from it what does not change."""
@@ -360,7 +374,15 @@ class Follower:
             raise InputError(
                 "a follower that has measured something", why, "call follower(step) in the loop"
             )
-        known = self._parameters.replace(delivered=self._parameters.named(good[-1].value))
+        # Training may leave the bounds; a result is there all the same.
+        known = Parameters(
+            {
+                name: replace(parameter.holding(value), delivered=value)
+                for (name, parameter), value in zip(
+                    self._parameters.items(), good[-1].value.tolist(), strict=True
+                )
+            }
+        )
         return snapshots_of(
             rows,
             known,

@@ -37,6 +37,8 @@ PROFILE_GAIN_ATOL = 1e-6
 MOST_STEPS = 60
 # Starting points that fill the bounds, per parameter; they are solved once for all datasets.
 SEEDS = 64
+# Predictions for derivatives are held together, up to this many bytes.
+SLOPES_MEMORY = 6.4e7
 # Two starts found the same minimum when their chi2 differ by less than this.
 SAME_MINIMUM = 1e-3
 
@@ -81,7 +83,7 @@ class DirectEstimator:
         portions = []
         for start in range(0, len(rows), ROWS_AT_ONCE):
             portion = rows[start : start + ROWS_AT_ONCE]
-            portions.append(multistart_fit(self, layout, portion, self._starts(layout, portion)))
+            portions.append(multistart_fit(self, layout, portion, self.starts_of(layout, portion)))
             if advance is not None:
                 advance(len(portion))
         return joined(portions)
@@ -147,10 +149,9 @@ class DirectEstimator:
     def slope(self, layout: WhitenedLayout, coordinates: FloatArray) -> FloatArray:
         """Derivative of the whitened predictions at one point, one-sided beside a failure."""
         q, here = coordinates[None], self.predict(layout, coordinates)[None]
-        columns = [self._slope(layout, q, here, j, *self.bounds)[0] for j in range(q.shape[1])]
-        return np.stack(columns, axis=1)
+        return self._slopes(layout, q, here, np.ones_like(q, dtype=bool), *self.bounds)[0]
 
-    def _starts(self, layout: WhitenedLayout, rows: FloatArray) -> FloatArray:
+    def starts_of(self, layout: WhitenedLayout, rows: FloatArray) -> FloatArray:
         """Return the center and the best seeds of every row, shape (R, starts, d).
 
         A seed close to a better one would lead to the same minimum and is skipped.
@@ -192,39 +193,47 @@ class DirectEstimator:
             return rows[which] - layout.deviations(self.model(q).values)
 
         def sensitivity(q: FloatArray, r: FloatArray, which: IndexArray) -> FloatArray:
-            here = rows[which] - r
-            slopes = np.zeros((*here.shape, q.shape[1]))
-            for j in range(q.shape[1]):
-                moved = moving[which, j]
-                if moved.any():
-                    slopes[moved, :, j] = self._slope(layout, q[moved], here[moved], j, low, high)
-            return slopes
+            return self._slopes(layout, q, rows[which] - r, moving[which], low, high)
 
         return minimize(misfit, sensitivity, start, low, high, moving, gain_atol)
 
-    def _slope(
+    def _slopes(
         self,
         layout: WhitenedLayout,
         q: FloatArray,
         here: FloatArray,
-        j: int,
+        moving: BoolArray,
         low: FloatArray,
         high: FloatArray,
     ) -> FloatArray:
-        """Return centered differences along j, one-sided at a bound or beside a failure."""
-        ahead, behind = q.copy(), q.copy()
-        ahead[:, j] = np.minimum(q[:, j] + STEP * self.units[j], high[j])
-        behind[:, j] = np.maximum(q[:, j] - STEP * self.units[j], low[j])
-        both = layout.deviations(self.model(np.concatenate([ahead, behind])).values)
-        above, below = both[: len(q)], both[len(q) :]
-        for points, values in ((ahead, above), (behind, below)):
-            failed = ~np.isfinite(values).all(axis=1)
-            points[failed, j] = q[failed, j]
-            values[failed] = here[failed]
-        distance = ahead[:, j] - behind[:, j]
-        # Where the model fails on both sides the data say nothing about this direction here.
-        slope: FloatArray = (above - below) / np.where(distance > 0, distance, 1.0)[:, None]
-        return slope
+        """Return centered differences, (R, n, d), one-sided at a bound or beside a failure.
+
+        They are zero along coordinates that do not move, (R, d). A vectorized model solves many
+        of them at once.
+        """
+        slopes = np.zeros((*here.shape, q.shape[1]))
+        every = np.argwhere(moving)
+        for first in range(0, len(every), self._slopes_at_once):
+            row, j = every[first : first + self._slopes_at_once].T
+            pair = np.arange(len(row))
+            ahead, behind = q[row], q[row]
+            ahead[pair, j] = np.minimum(q[row, j] + STEP * self.units[j], high[j])
+            behind[pair, j] = np.maximum(q[row, j] - STEP * self.units[j], low[j])
+            both = layout.deviations(self.model(np.concatenate([ahead, behind])).values)
+            above, below = both[: len(row)], both[len(row) :]
+            for points, values in ((ahead, above), (behind, below)):
+                failed = ~np.isfinite(values).all(axis=1)
+                points[failed] = q[row[failed]]
+                values[failed] = here[row[failed]]
+            distance = ahead[pair, j] - behind[pair, j]
+            # Where the model fails on both sides the data say nothing about this direction here.
+            found = (above - below) / np.where(distance > 0, distance, 1.0)[:, None]
+            slopes[row, :, j] = found
+        return slopes
+
+    @property
+    def _slopes_at_once(self) -> int:
+        return max(1, int(SLOPES_MEMORY / (16 * self.model.size)))
 
     def _scanned_end(
         self, layout: WhitenedLayout, row: FloatArray, estimate: float, highest: float, bound: float
@@ -531,13 +540,14 @@ def build_direct(
     units: FloatArray,
     starts: int,
     advance: Advance | None = None,
+    number: int | None = None,
 ) -> DirectEstimator:
-    """Solve for the points that fill the bounds, and keep those at which the model works."""
+    """Solve for `number` points that fill the bounds, and keep those at which the model works."""
     from scipy.stats import qmc  # loads slowly
 
     dimension = len(center)
     low, high = model.parameters.coordinate_bounds
-    number = seed_count(dimension, starts)
+    number = seed_count(dimension, starts) if number is None else number
     fill = qmc.Halton(dimension, scramble=False).fast_forward(1)  # the first point is a corner
     seeds = qmc.scale(fill.random(number), low, high)
     values, reasons = model(seeds, advance)

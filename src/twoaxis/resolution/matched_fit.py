@@ -12,7 +12,7 @@ parameters fitted again, rises by at most the `level` quantile of chi-square wit
 freedom; where the noise was estimated from the data, of the square of Student's t
 (`twoaxis.statistics.squares_limit`).
 
-Two estimators find that minimum, and a third fits many datasets with few model runs:
+Two estimators find that minimum, and two others fit many datasets with few model runs:
 
 bank (`twoaxis.resolution.bank_fit`)
     For one parameter. The model is solved at some hundred values; between them each prediction
@@ -25,6 +25,8 @@ direct (`twoaxis.resolution.direct_fit`)
 interpolant (`twoaxis.resolution.interpolant_fit`)
     For any number of parameters: nonlinear least squares on a polynomial in place of the model,
     around the center, checked against direct fits.
+linear (`twoaxis.resolution.linear_fit`)
+    For many parameters: the tangent of the model at the center, checked against direct fits.
 """
 
 from __future__ import annotations
@@ -109,7 +111,7 @@ class Estimator(Protocol):
 
     @property
     def method(self) -> str:
-        """Either "bank" or "direct"."""
+        """Such as "bank" or "direct"."""
         ...
 
     @property

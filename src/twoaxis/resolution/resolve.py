@@ -55,6 +55,7 @@ from twoaxis.resolution.interpolant_fit import (
     fit_on_interpolant,
 )
 from twoaxis.resolution.layouts import Missing, Noise, WhitenedLayout
+from twoaxis.resolution.linear_fit import MANY, SEEDS, LinearEstimator
 from twoaxis.resolution.matched_fit import Estimator, Fits, gauss_newton_step
 from twoaxis.resolution.misfit import ALARM
 from twoaxis.resolution.result import Resolution
@@ -63,8 +64,10 @@ from twoaxis.result import Message, message_variables
 from twoaxis.text import visible
 
 FloatArray = NDArray[np.float64]
-Method = Literal["auto", "bank", "interpolant", "direct"]
+Method = Literal["auto", "bank", "interpolant", "direct", "linear"]
 
+# Standard errors by which a fit may differ from that with the tangent before a warning is given.
+TANGENT_ACCURACY = 0.5
 # Noise vectors of all replicas are held together, up to this many gigabytes.
 DRAWS_LIMIT = 2.0
 
@@ -134,14 +137,17 @@ def resolve(
     vectorized : bool
         Whether the forward models take vectors of parameters and return predictions with a
         leading axis.
-    method : {"auto", "bank", "interpolant", "direct"}
+    method : {"auto", "bank", "interpolant", "direct", "linear"}
         How replicas are fitted. "bank": one parameter, from a bank of solved values with PCHIP
         interpolation. "direct": nonlinear least squares with the model itself. "interpolant":
         nonlinear least squares on a polynomial in place of the model, around the center; replicas
         that leave its region are fitted directly, and all of them where it is not accurate
-        enough. "auto" takes the bank for one parameter. For several it takes the interpolant for
-        20 replicas or more, and direct fits for fewer or for a vectorized model, which solves
-        the datasets side by side. Data are always fitted with the bank or the model itself.
+        enough. "linear": the tangent of the model at the center, which gives the Fisher
+        prediction replica by replica. "auto" takes the bank for one parameter and the tangent for
+        more than 15. For several it takes the interpolant for 20 replicas or more, and direct
+        fits for fewer or for a vectorized model, which solves the datasets side by side. Data
+        are always fitted with the bank or the model itself; by "linear" from few starts, with
+        the ends of the profile sets from the tangent at the estimate.
     bank : int
         Entries of the bank. Where the check against direct optimization finds a difference of
         more than 0.05 standard errors, the bank is refined, and a message says so. A bank that
@@ -151,9 +157,9 @@ def resolve(
     level : float
         Confidence level of the likelihood-profile sets.
     validate : int
-        Number of estimates from the bank, or from the interpolant of each layout, that are
-        checked against direct optimization. 0 turns the check and the refinement that follows
-        from it off: the accuracy of the estimates is then not known.
+        Number of estimates from the bank, or from the interpolant or the tangent of each layout,
+        that are checked against direct optimization. 0 turns the check and the refinement that
+        follows from it off: the accuracy of the estimates is then not known.
     missing : {"raise", "drop"}
         What to do with NaN in `data`: refuse them, or leave those sites out of their layout. How
         many were left out is in a message, ``data.dropped``.
@@ -231,6 +237,7 @@ def resolve(
                 fits = [each.fits for each in shared]
             else:
                 shared, fits = [], _fit_replicas(estimator, whitened, draws, advance)
+        linear = _check_tangents(estimator, whitened, fits, draws, validate)
         before = check
         check = check_bank(setup, estimator, whitened, fits, facts, draws, validate)
         needed = entries_needed(entries, check, before)
@@ -253,6 +260,7 @@ def resolve(
         *_accuracy_messages(setup, facts, check, entries),
         *_failure_messages(estimator),
         *_interpolant_messages(whitened, shared),
+        *_tangent_messages(estimator, linear, validate),
         *_fit_messages(setup, fits, bank, entries),
         *_direction_messages(setup, facts),
         *noise_free_messages(data_fits or [], setup.data or {}, known, setup.noise is None),
@@ -326,15 +334,19 @@ def _chosen_method(setup: Setup, method: Method, replicas: int) -> Method:
         return method
     if not several:
         return "bank"
+    if len(setup.parameters) > MANY:
+        return "linear"
     few = replicas < FEWEST_REPLICAS
     return "direct" if few or setup.fit_model.vectorized else "interpolant"
 
 
 def _estimator(setup: Setup, method: Method, bank: int, starts: int, progress: bool) -> Estimator:
     if method != "bank":
-        total = seed_count(len(setup.parameters), starts)
+        linear = method == "linear"
+        total = max(SEEDS, starts) if linear else seed_count(len(setup.parameters), starts)
         with progress_bar("solving starting points", total, progress) as advance:
-            return build_direct(setup.fit_model, setup.q, setup.units, starts, advance)
+            direct = build_direct(setup.fit_model, setup.q, setup.units, starts, advance, total)
+        return LinearEstimator(direct) if linear else direct
     with progress_bar("solving the bank", bank, progress) as advance:
         built = build_bank(setup.fit_model, setup.q[0], bank, advance)
     return BankEstimator(built, setup.q[0], setup.level)
@@ -371,7 +383,26 @@ def _fit_replicas(
     estimator: Estimator, layouts: list[WhitenedLayout], draws: FloatArray, advance: Advance
 ) -> list[Fits]:
     """Fit every replica on every layout; the first row of each is the noise-free fit."""
-    return [estimator.fit(layout, _rows(layout, draws), advance) for layout in layouts]
+    fit = estimator.fit_replicas if isinstance(estimator, LinearEstimator) else estimator.fit
+    return [fit(layout, _rows(layout, draws), advance) for layout in layouts]
+
+
+def _check_tangents(
+    estimator: Estimator,
+    layouts: list[WhitenedLayout],
+    fits: list[Fits],
+    draws: FloatArray,
+    validate: int,
+) -> float:
+    """Return how far some estimates from tangents are from direct ones, in standard errors."""
+    if not isinstance(estimator, LinearEstimator):
+        return np.nan
+    return _largest(
+        [
+            estimator.check(layout, _rows(layout, draws), fit, 1 + validate if validate else 0)
+            for layout, fit in zip(layouts, fits, strict=True)
+        ]
+    )
 
 
 def _fit_on_interpolants(
@@ -587,6 +618,29 @@ def _interpolant_messages(
             numbers = {"count": float(count), "total": float(total)}
             messages.append(Message("resolution.fitted_directly", text, numbers=numbers))
     return messages
+
+
+def _tangent_messages(estimator: Estimator, moved: float, validate: int) -> list[Message]:
+    """Say that replicas were fitted with the tangent of the model, and how good that is."""
+    if not isinstance(estimator, LinearEstimator):
+        return []
+    count = len(estimator.direct.center)
+    text = (
+        f"{count} parameters: replicas were fitted with the tangent of the model at the center, as "
+        "the Fisher information does, and data with the model itself from "
+        f"{estimator.starts} starts, with profile sets from the tangent at the estimate"
+    )
+    numbers = {"parameters": float(count)}
+    if np.isfinite(moved):
+        text += (
+            f"; fits of {validate} replicas with the model itself differ by up to {moved:.2g} "
+            "standard errors"
+        )
+        numbers["standard_errors"] = moved
+    bad = moved > TANGENT_ACCURACY
+    if bad:
+        text += ': the model is not linear over a standard error, and method="direct" is better'
+    return [Message("resolution.linear", text, "warning" if bad else "info", numbers)]
 
 
 def _fit_messages(setup: Setup, fits: list[Fits], bank: int, entries: int) -> list[Message]:
