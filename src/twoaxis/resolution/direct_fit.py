@@ -149,7 +149,9 @@ class DirectEstimator:
     def slope(self, layout: WhitenedLayout, coordinates: FloatArray) -> FloatArray:
         """Derivative of the whitened predictions at one point, one-sided beside a failure."""
         q, here = coordinates[None], self.predict(layout, coordinates)[None]
-        return self._slopes(layout, q, here, np.ones_like(q, dtype=bool), *self.bounds)[0]
+        every = np.ones_like(q, dtype=bool)
+        (found,) = self._slopes(layout, q, here, every, *self.bounds)
+        return np.asarray(found)
 
     def starts_of(self, layout: WhitenedLayout, rows: FloatArray) -> FloatArray:
         """Return the center and the best seeds of every row, shape (R, starts, d).
