@@ -201,7 +201,8 @@ def test_a_wrong_noise_level_is_told():
 
 
 def test_what_did_not_settle_says_so():
-    short = Continuation(first=10, free=1e2, plateau=1e6, last=1e6, more=2, settled=1e-9)
+    weights = {"first": 10, "free": 1e2, "plateau": 1e6, "last": 1e6}
+    short = Continuation(**weights, steps=3, free_steps=5, more=2, settled=1e-9)
     found = ta.refine(frozen(), DATA, noise=NOISE, continuation=short, progress=False)
     assert found.status == NOT_SETTLED
     assert "refine.not_settled" in [m.code for m in found.messages]
