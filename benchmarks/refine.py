@@ -5,10 +5,10 @@ equation that a network solves), on the published layouts, with three truths eac
 on each of them, the Gauss-Newton method refines it from RBA's parameter, and the likelihood with
 the converged solver is the estimate that no method without further knowledge can beat.
 
-    python benchmarks/refine.py --train trained.npz          (a GPU: about four minutes)
-    python benchmarks/refine.py --fresh runs                 (a GPU: about five minutes)
-    python benchmarks/refine.py --routes runs                (audits of both, before and after)
-    python benchmarks/refine.py --read trained.npz --out results/refine/benchmark.txt
+    python benchmarks/refine.py --train trained.npz --datasets 44    (a GPU: about four minutes)
+    python benchmarks/refine.py --read trained.npz --datasets 44 --out results/refine/benchmark.txt
+    python benchmarks/refine.py --fresh runs                         (a GPU: about five minutes)
+    python benchmarks/refine.py --routes runs --out results/refine/routes.txt
 """
 
 from __future__ import annotations
@@ -347,13 +347,13 @@ def published(name: str, stored: Any, count: int) -> list[str]:
     ]
 
 
-def routes(folder: Path) -> list[str]:
+def routes(folder: Path, problems: Sequence[str]) -> list[str]:
     """Audit the runs on fresh noise before and after, and count their routes."""
     import twoaxis as ta
     from twoaxis.runs.store import RunStore
 
     lines, tolerance = [], ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
-    for name in PROBLEMS:
+    for name in problems:
         layouts = get_problem(name).observed.layouts
         known = {str(seed): ta.resolve(name, layouts=[seed], progress=False) for seed in layouts}
         for center in ("truth", "delivered"):
@@ -408,13 +408,12 @@ def main() -> None:
     lines = []
     if options.read is not None:
         lines += table(np.load(options.read), options.datasets)
+        print("\n".join(lines))
     if options.routes is not None:
-        lines += routes(options.routes)
-    if lines:
+        lines += routes(options.routes, options.problems)
+    if lines and options.out is not None:
         text = "\n".join(lines) + "\n"
-        print(text, end="")
-        if options.out is not None:
-            write_whole(options.out, lambda path: path.write_text(text))
+        write_whole(options.out, lambda path: path.write_text(text))
 
 
 if __name__ == "__main__":

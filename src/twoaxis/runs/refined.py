@@ -20,7 +20,7 @@ from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
 from twoaxis.runs.run import Run
-from twoaxis.training.gauss_newton import StackedResidual, field_jacobian
+from twoaxis.training.gauss_newton import LAST_CHUNKS, StackedResidual, field_jacobian
 from twoaxis.training.network import field_arrays
 from twoaxis.training.run_data import in_precision, point_weights, run_data
 from twoaxis.training.settings import Settings
@@ -102,7 +102,7 @@ def _program(settings: Settings) -> Callable[..., Any]:
         system = StackedResidual(settings, data)
         sites = jnp.arange(settings.residual_points)
         return (
-            system.reduced(vector, unravel, weight),
+            system.reduced(vector, unravel, weight, LAST_CHUNKS),
             field_jacobian(vector, unravel, arrays),
             system.values((layers, coordinates), sites=sites, weight=weight),
         )

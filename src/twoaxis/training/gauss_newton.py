@@ -40,8 +40,9 @@ from twoaxis.training.settings import Settings
 
 Tree = Any
 
-# The covariance is computed with so many times the collocation points of a step.
-CHUNKS = 4
+# The linearized problem is taken at so many times the collocation points of a step: at the end of
+# a stage, and for the standard errors of the last field.
+CHUNKS, LAST_CHUNKS = 4, 16
 # Least information in any direction of the parameters, relative to all of it: keeps the matrix
 # regular where the data say nothing about a combination of them.
 LEAST_INFORMATION = 1e-12
@@ -236,7 +237,7 @@ class StackedResidual:
         )
         return before, jacobian.at[:, -len(self.data["free"]) :].set(0.0)
 
-    def reduced(self, vector: Any, unravel: Any, weight: Any) -> Reduced:
+    def reduced(self, vector: Any, unravel: Any, weight: Any, chunks: int = CHUNKS) -> Reduced:
         r"""Return the linearized problem of the parameters alone, the field obeying the equation.
 
         With the Jacobians :math:`J_\theta, J_q` of the residual r, and :math:`K` of the field at
@@ -256,7 +257,7 @@ class StackedResidual:
         it, with the given weight.
         """
         pool, chunk = self.data["pool"], self.settings.residual_points
-        count = min(CHUNKS, pool["inputs"].shape[-1] // chunk)
+        count = min(chunks, pool["inputs"].shape[-1] // chunk)
         layers, coordinates = unravel(vector)
         at_data = self._data_jacobian(vector, unravel)
         misfit, *edge = self._misfits(layers, weight)
