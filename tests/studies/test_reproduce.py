@@ -156,6 +156,13 @@ def test_other_noise_is_measured_where_it_is_stored():
     assert module._on_other_noise(replace(block, fresh_noise=False), needs, Stored(), 5) == []
 
 
+def test_a_block_without_training_redraws_its_noise_itself():
+    drawn = []
+    block = Block("a", "A", "May show.", lambda *_: Measured(), redraw=lambda _, k: drawn.append(k))
+    assert len(module._on_other_noise(block, [], Stored(), 4)) == 3
+    assert drawn == [1, 2, 3]
+
+
 def test_a_damaged_record_is_told(tmp_path):
     (tmp_path / "blocks").mkdir()
     (tmp_path / "blocks" / f"{BLOCK}.json").write_text("{")

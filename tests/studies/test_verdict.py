@@ -79,7 +79,7 @@ def test_repetitions_with_other_noise_take_the_place_of_the_bootstrap():
     assert judge(noisy(), ours, SPREAD[:4]).verdict is Verdict.DIFFERS
     outcome = judge(noisy(), ours, SPREAD)
     assert outcome.verdict is Verdict.AGREES
-    assert outcome.source == "one more noise and initialization, from 5"
+    assert outcome.source == "one more repetition with other noise, from 5"
 
 
 @pytest.mark.parametrize(("chance", "first"), [("initialization", True), ("noise", False)])
@@ -141,6 +141,7 @@ def test_a_bound_is_met_or_not():
 
 def test_an_undefined_figure_differs_and_a_smoke_figure_is_not_judged():
     assert judge(published(), figures(float("nan"))).verdict is Verdict.DIFFERS
+    assert judge(published(), [*SPREAD, Figure(float("nan"))]).verdict is Verdict.OPEN
     assert judge(fixed(), figures(0.96), judged=False).verdict is Verdict.OPEN
 
 

@@ -62,8 +62,10 @@ class Block:
     published : str
         Its printed figures lie in ``published/PUBLISHED.toml``; the name of the block without it.
     fresh_noise : bool
-        Whether noise of its own is drawn for it. Where readouts of other noise are stored, they
-        judge its figures.
+        Whether fields on noise of its own are trained for it. Where readouts of other noise are
+        stored, they judge its figures.
+    redraw : callable, optional
+        ``redraw(scale, number)``: the same from other noise, for a block that needs no training.
     repeat : callable
         ``repeat(field, number)``: the field in repetition `number` of the block, or None where it
         has no part in it; by default the same one from another initialization.
@@ -77,6 +79,7 @@ class Block:
     notes: tuple[str, ...] = ()
     published: str = ""
     fresh_noise: bool = False
+    redraw: Callable[[Scale, int], Measured] | None = None
     repeat: Callable[[Field, int], Field | None] = Field.starting_from
 
     @property

@@ -118,7 +118,8 @@ class Published:
     def same(self, number: float) -> bool:
         """Whether a number prints like this one; a range is no single number."""
         numbers = _numbers(self.printed)
-        return len(numbers) == 1 and float(self.shown(number)) == float(numbers[0])
+        single = len(numbers) == 1 and math.isfinite(number)
+        return single and float(self.shown(number)) == float(numbers[0])
 
 
 def published_figures(block: str) -> list[Published]:

@@ -245,8 +245,10 @@ def _on_other_noise(
     block: Block, needs: Sequence[Need], library: Library, count: int
 ) -> list[Measured]:
     """Measure a block on the noise of other streams, as far as `noise-draws` left readouts."""
-    found = []
     values_only = replace(library.scale, most_draws=2)
+    if block.redraw is not None:
+        return [block.redraw(values_only, number) for number in range(1, count)]
+    found = []
     for number in range(1, count if block.fresh_noise else 1):
         other = [
             Need(need.readout, [each.with_noise_of(number) for each in need.fields])

@@ -20,10 +20,11 @@ Our interval is for one more draw of what chance decides in a figure (`Published
     prediction interval :math:`\bar x \pm t_{n-1} s \sqrt{1 + 1/n}` from :data:`ENOUGH`
     initializations upwards, cut off where the figure cannot go: a published run is one more draw.
 ``"noise"``
-    The noise is drawn, too. It is the same interval over repetitions with noise and initialization
-    of their own, from :data:`ENOUGH` of them upwards. With fewer it is the percentile interval of
-    the cluster bootstrap with the published unit, the draws of all initializations pooled. That
-    one leaves out that the published noise is a draw as well, and is narrower.
+    The noise is drawn, too. It is the same interval over repetitions with noise of their own, and
+    an initialization of their own where there is one, from :data:`ENOUGH` of them upwards. With
+    fewer it is the percentile interval of the cluster bootstrap with the published unit, the draws
+    of all initializations pooled. That one leaves out that the published noise is a draw as well,
+    and is narrower.
 ``"none"``
     Nothing is drawn. A figure that rests on rounded numbers has the interval that their rounding
     leaves open.
@@ -132,7 +133,7 @@ def _interval(
         found = one_more(published, _values(figures))
         return found, f"one more initialization, from {len(figures)}" if found else ""
     if found := one_more(published, _values(redrawn)):
-        return found, f"one more noise and initialization, from {len(redrawn)}"
+        return found, f"one more repetition with other noise, from {len(redrawn)}"
     draws = [figure.draws for figure in figures if figure.draws is not None]
     if not draws or len(draws) < len(figures):
         return None, ""
