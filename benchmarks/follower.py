@@ -105,8 +105,21 @@ def followed(run: Any, resolution: Any, every: int) -> dict[str, Any]:
     }
 
 
-def replayed(paths: dict[str, Any], problem: str) -> list[dict[str, float]]:
-    """Return where a follower of each recorded run stops, and how far from its end."""
+def replayed(
+    paths: dict[str, Any], problem: str, fitted: bool, length: int | None
+) -> list[dict[str, float]]:
+    """Return where a follower of each recorded run stops, and how far from its end.
+
+    Parameters
+    ----------
+    paths : mapping
+        Recorded runs.
+    problem : str
+    fitted : bool
+        Whether the noise is known, so that the misfit of the field counts.
+    length : int, optional
+        Of the training, as the follower knows it.
+    """
     known = Parameters(get_problem(problem).parameters)
     found = []
     for value, preferred, misfit, error, end in zip(
@@ -117,21 +130,26 @@ def replayed(paths: dict[str, Any], problem: str) -> list[dict[str, float]]:
         empty = empty_row(0, 1, "")
         rows = [
             empty._replace(
-                step=int(step), value=v[None], preferred=p[None], data_misfit=m, residual_norm=1.0
+                step=int(step),
+                value=v[None],
+                preferred=p[None],
+                data_misfit=m if fitted else np.nan,
+                residual_norm=1.0,
             )
             for step, v, p, m in zip(paths["step"], value, preferred, misfit, strict=True)
             if np.isfinite(v)
         ]
         unit, states = Unit(np.array([error]), "standard errors"), []
         for n, row in enumerate(rows):
-            states.append(settling(rows[: n + 1], known, unit, DRIFT))
+            states.append(settling(rows[: n + 1], known, unit, DRIFT, length))
             if [each.code for each in states[-PATIENCE:]] == [SETTLED] * PATIENCE:
                 here = known.coordinates(known.named(row.value))[0]
                 found.append({"step": row.step, "moved": abs(end - here) / error, "finished": 1.0})
                 break
         else:
             last = states[-1].numbers.get("moved", np.nan)
-            found.append({"step": rows[-1].step, "moved": 0.0, "finished": 0.0, "drift": last})
+            whole = float(paths["steps"])
+            found.append({"step": whole, "moved": 0.0, "finished": 0.0, "drift": last})
     return found
 
 
@@ -172,13 +190,18 @@ def recorded_runs(
 
 def runs_table(recorded: dict[str, dict[str, Any]]) -> list[str]:
     """Return the table of recorded runs under the rule as it is now."""
-    lines = [
-        f"{'training':<14}{'problem':<18}{'runs':>5}{'stopped':>9}{'steps saved':>13}"
-        f"{'moved after the stop (se)':>28}{'below 0.1':>11}{'others still moved (se)':>25}",
-    ]
-    for name, paths in recorded.items():
-        label, problem = name.split("/")
-        lines.append(row_of(label, problem, replayed(paths, problem), int(paths["steps"])))
+    lines = []
+    for fitted, told in ((True, True), (True, False), (False, True), (False, False)):
+        lines += [
+            f"noise {'known' if fitted else 'not known'}, length of the training "
+            f"{'known' if told else 'not known'}",
+            f"{'training':<14}{'problem':<18}{'runs':>5}{'stopped':>9}{'steps saved':>13}"
+            f"{'moved after the stop (se)':>28}{'below 0.1':>11}{'others still moved (se)':>25}",
+        ]
+        for name, paths in recorded.items():
+            (label, problem), steps = name.split("/"), int(paths["steps"])
+            found = replayed(paths, problem, fitted, steps if told else None)
+            lines.append(row_of(label, problem, found, steps))
     return lines
 
 

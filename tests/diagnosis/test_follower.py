@@ -143,19 +143,49 @@ def test_the_state_of_a_training_may_be_passed_along(made):
 # ------------------------------------------------------------------ has it settled?
 
 
-def test_a_parameter_that_relaxes_is_finished_where_it_has_settled(made):
+@pytest.mark.parametrize("steps", [None, 2000, 50_000])
+def test_a_parameter_that_relaxes_is_finished_where_it_has_settled(made, steps):
     path = relaxing(0.01)
     training = Training(made, path, path, truth=None)
-    follower = ta.Follower(training.freeze, every=20, tolerance=made.TOLERANCE, patience=3, **QUIET)
+    follower = ta.Follower(
+        training.freeze, every=20, steps=steps, tolerance=made.TOLERANCE, patience=3, **QUIET
+    )
     assert not follower.finished
     stopped = training.follow(follower, 5000)
     assert follower.finished
     assert follower.state.code == "follower.settled"
-    # A twentieth of 5%, over the last half of the steps; two more measurements for the patience.
-    moved = math.log(path(stopped / 2) / path(stopped))
-    assert moved < 0.0025
-    assert math.log(path((stopped - 80) / 2) / path(stopped - 80)) > 0.0025
+
+    def ahead(step):
+        """Movement in the last half of the steps, once for every doubling that is left."""
+        doublings = 3 if steps is None else max(1, math.log2(steps / step))
+        return doublings * math.log(path(step / 2) / path(step))
+
+    # A twentieth of 5%; two more measurements for the patience.
+    assert ahead(stopped) < 0.0025
+    assert ahead(stopped - 80) > 0.0025
+    assert follower.state.numbers["ahead"] == pytest.approx(ahead(stopped) / 0.05, rel=0.2)
     assert abs(path(stopped) / path(10**6) - 1) < 0.0025
+
+
+def test_a_field_that_rests_without_fitting_the_data_is_not_finished(made):
+    """No path tells a plateau from an end; the data may."""
+    x, t = made.SITES.T
+    path = relaxing(0.05)
+    training = Training(made, path, path, truth=None)
+    resting = training.freeze
+    for offset, code in ((0.5, "follower.settled"), (2.0, "follower.not_fitted")):
+        data = np.exp(-t) * np.sin(x)
+        training.freeze = lambda data=data: dataclasses.replace(
+            resting(), data=data, fitted=data, observed=made.SITES
+        )
+        follower = ta.Follower(
+            training.freeze, every=20, data=data + 0.1 * offset, noise=0.1,
+            tolerance=made.TOLERANCE, **QUIET,
+        )  # fmt: skip
+        training.follow(follower, 2000)
+        assert follower.state.code == code
+        assert follower.finished == (code == "follower.settled")
+        assert follower.state.numbers["data_misfit"] == pytest.approx(offset)
 
 
 def test_a_parameter_that_slows_down_without_end_is_never_finished(made):

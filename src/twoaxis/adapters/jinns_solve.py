@@ -77,6 +77,7 @@ def jinns_solve(
     # With observations on another device, jinns runs a loop of Python that cannot be compiled.
     if arguments.get("obs_batch_sharding") is None:
         solve = jax.jit(solve, static_argnums=0)
+    follower.steps = n_iter if follower.steps is None else follower.steps
     pieces, done = [], 0
     while done < n_iter:
         size, own = min(follower.every, n_iter - done), None

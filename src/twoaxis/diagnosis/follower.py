@@ -71,6 +71,10 @@ class Follower:
         By default the training view that each frozen residual carries.
     every : int
         Steps between measurements.
+    steps : int, optional
+        Steps of the whole training, for `finished`: the longer it goes on, the less a parameter
+        may move now. Those of PINA and jinns are known; otherwise up to eight times the steps so
+        far are expected.
     at : {"truth", "delivered"} or mapping of str to float, optional
         The center of score and displacement: by default the truth where it is known, else the
         value at each step.
@@ -86,8 +90,8 @@ class Follower:
     tolerance : Tolerance, optional
         Without a resolution distances are in units of ``tolerance.material``.
     drift : float
-        How far a parameter may still move, and be from what its field prefers, to count as
-        settled: in standard errors, or in units of the tolerance.
+        How far a parameter may be expected to move still, and be from what its field prefers, to
+        count as settled: in standard errors, or in units of the tolerance.
     patience : int
         Number of measurements in a row that must find it settled.
     max_share : float
@@ -137,6 +141,7 @@ class Follower:
         view: View | None = None,
         *,
         every: int = 500,
+        steps: int | None = None,
         at: str | Mapping[str, float] | None = None,
         data: ArrayLike | None = None,
         noise: ArrayLike | None = None,
@@ -150,7 +155,7 @@ class Follower:
         progress: bool = True,
     ) -> None:
         _check_freeze(freeze)
-        _check_numbers(every, drift, patience, max_share)
+        _check_numbers(every, 1 if steps is None else steps, drift, patience, max_share)
         if tolerance is not None and not isinstance(tolerance, Tolerance):
             raise InputError(
                 "a twoaxis.Tolerance",
@@ -163,7 +168,7 @@ class Follower:
         self._drift, self._patience, self.max_share = float(drift), int(patience), float(max_share)
         self._sinks: list[Sink] = [sink_of(each) for each in sinks]
         self._line = LiveLine() if progress else None
-        self.every = int(every)
+        self.every, self.steps = int(every), steps
         self.rows: list[Row] = []
         self.messages: list[Message] = []
         self._parameters: Parameters | None = None
@@ -350,7 +355,10 @@ class Follower:
 
     @property
     def finished(self) -> bool:
-        """Whether the parameters have settled at what the field prefers, `patience` times."""
+        """Whether the parameters have settled at what the field prefers, `patience` times.
+
+        Where the noise is known, that field must fit the data, too.
+        """
         last = self._states[-self._patience :]
         return len(last) == self._patience and all(each.code == SETTLED for each in last)
 
@@ -362,7 +370,9 @@ class Follower:
     def _judge(self) -> None:
         if self._parameters is not None:
             with np.errstate(invalid="ignore", divide="ignore"):
-                self._states.append(settling(self.rows, self._parameters, self._unit, self._drift))
+                self._states.append(
+                    settling(self.rows, self._parameters, self._unit, self._drift, self.steps)
+                )
 
     @property
     def result(self) -> Snapshots:
@@ -512,8 +522,8 @@ def _check_freeze(freeze: Any) -> None:
         )
 
 
-def _check_numbers(every: Any, drift: Any, patience: Any, max_share: Any) -> None:
-    for name, value in (("every", every), ("patience", patience)):
+def _check_numbers(every: Any, steps: Any, drift: Any, patience: Any, max_share: Any) -> None:
+    for name, value in (("every", every), ("steps", steps), ("patience", patience)):
         if not is_integer(value) or value < 1:
             raise InputError(
                 f"{name} as an integer of at least 1", f"{name}={value!r}", f"pass {name}=3"

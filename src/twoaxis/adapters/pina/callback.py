@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from twoaxis.adapters.foreign import foreign
@@ -36,6 +37,11 @@ def lightning_callback(follower: Follower, *, stop: bool = False) -> Any:
 
     class Following(lightning.Callback):  # type: ignore[misc]
         """Calls the follower."""
+
+        def on_train_start(self, trainer: Any, *_: Any) -> None:
+            whole = trainer.estimated_stepping_batches
+            if follower.steps is None and math.isfinite(whole):
+                follower.steps = int(whole)
 
         def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
             if follower(int(trainer.global_step)) and stop:
