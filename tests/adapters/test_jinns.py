@@ -732,6 +732,7 @@ def test_a_training_in_pieces_is_followed_and_the_same():
     outputs = ta.jinns_solve(follower, n_iter=9, **arguments)
     assert follower.messages == []
     assert [row.step for row in follower.rows] == [4, 8, 9]
+    assert follower.steps == 9
     whole = jinns.solve(n_iter=9, verbose=False, **arguments)
     np.testing.assert_allclose(outputs[1], whole[1], rtol=1e-5)
     np.testing.assert_allclose(outputs[6].eq_params.rate, whole[6].eq_params.rate, rtol=1e-5)

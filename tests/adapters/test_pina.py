@@ -751,6 +751,7 @@ def test_a_lightning_callback_follows_and_leaves_the_training_as_it_was():
     solver, follower, _ = followed(seeded, 15)
     assert follower.messages == []
     assert [row.step for row in follower.rows] == [1, 6, 11, 15]
+    assert follower.steps == 15
     last = ta.follow([(15, from_pina(solver))]).data.isel(step=0)
     found = follower.result.data.isel(step=-1)
     for name in ("value", "preferred", "displacement", "strength", "alignment"):
