@@ -156,6 +156,8 @@ def train(
         write_json(json_file, {"runs": records})
     if json_file != "-":
         print_runs(chosen.title, frame, list(chosen.parameters))
+        programs = " and ".join(sorted(set(runs.work["program"]) - {""}))
+        out.print(f"  program: {programs or 'none'}", highlight=False)
         out.print(f"  runs in {shown(out_directory)}", highlight=False, soft_wrap=True)
     if len(runs.failures):
         raise typer.Exit(1)

@@ -24,6 +24,7 @@ from twoaxis.parameters import Parameter, Parameters
 from twoaxis.problems import Problem
 from twoaxis.resolution import Resolution, resolve
 from twoaxis.result import Message
+from twoaxis.training.backends import Program
 from twoaxis.training.network import Layers, field_arrays, field_derivatives, field_value
 from twoaxis.training.settings import RunSpec, Settings
 from twoaxis.views import Dense, Gaussian, Pointwise, View, Weighted
@@ -76,6 +77,8 @@ class Run:
         ``"finished"``, or a sentence.
     snapshots : tuple of Snapshot
         Along the training, where they were asked for.
+    program : {"xla", "fused"}
+        What computed the steps: XLA, or the fused GPU kernels.
     """
 
     key: str
@@ -86,6 +89,7 @@ class Run:
     history: pd.DataFrame
     status: str
     snapshots: tuple[Snapshot, ...] = ()
+    program: Program = "xla"
 
     @property
     def problem(self) -> Problem:

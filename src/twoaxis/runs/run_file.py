@@ -6,7 +6,8 @@ A run is a directory with the name of its key::
     KEY/arrays.safetensors   weights, points, observations, history
 
 The manifest has ``format``, ``version``, ``twoaxis`` (the version that wrote it), ``key``,
-``status``, ``delivered`` (values by name), ``settings`` (problem, method, network, steps, ...),
+``status``, ``program`` (what computed the steps), ``delivered`` (values by name), ``settings``
+(problem, method, network, steps, ...),
 ``run`` (dataset, seed, start, fixed, noise), ``history`` (names of its columns), ``snapshots``
 (step, delivered values and view of each; the last one is the end of the run), ``arrays`` (size
 and checksum of the other file), and ``sha256``, its own checksum. The arrays are ``points``,
@@ -37,7 +38,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import numpy as np
 import pandas as pd
@@ -49,6 +50,7 @@ from twoaxis.files import flush_directory, flush_file, temporary_beside
 from twoaxis.observations import Dataset
 from twoaxis.problems import PROBLEMS, Problem
 from twoaxis.runs.run import Run, Snapshot
+from twoaxis.training.backends import Program
 from twoaxis.training.methods import METHODS, Method
 from twoaxis.training.methods.method import StoredMethod
 from twoaxis.training.network import Network
@@ -220,6 +222,7 @@ def packed(run: Run) -> tuple[bytes, bytes]:
         "twoaxis": __version__,
         "key": run.key,
         "status": run.status,
+        "program": run.program,
         "delivered": run.delivered,
         "settings": run.settings.describe(),
         "run": run.spec.describe() | {"noise_scale": run.dataset.noise_scale},
@@ -262,12 +265,21 @@ def rebuilt(plain: dict[str, Any], arrays: dict[str, Any], problem: Problem) -> 
         history=pd.DataFrame({name: left.pop(f"history.{name}") for name in plain["history"]}),
         status=text(plain["status"]),
         snapshots=tuple(snapshots[:-1]),
+        program=_program(plain),
     )
     if left:
         raise ValueError(f"arrays that belong to nothing: {sorted(left)!r:.80}")
     text(plain["twoaxis"])
     ensure_coherent(run, plain)
     return run
+
+
+def _program(plain: dict[str, Any]) -> Program:
+    """Return what computed the steps; a manifest that does not say it is older than the choice."""
+    program = text(plain.get("program", "xla"))
+    if program not in get_args(Program):
+        raise ValueError(f"program {program!r:.40}, where one of {get_args(Program)} belongs")
+    return cast("Program", program)
 
 
 def _spec(plain: dict[str, Any], arrays: dict[str, Any], problem: Problem) -> RunSpec:

@@ -35,6 +35,7 @@ LAYOUT: Layout = {
     "truth": Variable(PER_VALUE, "float", "true value; NaN: not known"),
     "error_percent": Variable(PER_VALUE, "float", "signed error of the delivered value", "%"),
     "status": Variable(PER_RUN, "text", "finished, or a sentence"),
+    "program": Variable(PER_RUN, "text", "what computed its steps, xla or fused; empty: none"),
     "trained": Variable(PER_RUN, "bool", "whether there is a run"),
     "worker": Variable(PER_RUN, "text", "host and process that trained it, if it was trained now"),
     "attempts": Variable(PER_RUN, "int", "how often its training was begun; 0: found in a store"),
@@ -55,7 +56,7 @@ class Runs(Result[xr.Dataset], Sequence[Run]):
     data : xarray.Dataset
         Dimensions ``key`` and ``parameter``: ``problem``, ``method``, ``dataset``, ``seed``,
         ``steps``, ``loss_data``, ``loss_residual``, ``delivered``, ``truth``, ``error_percent``,
-        ``status``, ``trained``, ``worker``, ``attempts``.
+        ``status``, ``program``, ``trained``, ``worker``, ``attempts``.
     """
 
     schema = "runs"
@@ -183,8 +184,8 @@ class Runs(Result[xr.Dataset], Sequence[Run]):
 
     @property
     def work(self) -> pd.DataFrame:
-        """Who trained each run, and how often it was begun."""
-        names = ("key", "worker", "attempts")
+        """Who trained each run, with which program, and how often it was begun."""
+        names = ("key", "worker", "program", "attempts")
         return pd.DataFrame({name: self.data[name].values for name in names})
 
     def summary(self) -> pd.DataFrame:
@@ -220,6 +221,7 @@ def row_of(run: Run, worker: str = "", attempts: int = 0) -> dict[str, Any]:
         "delivered": run.delivered,
         "error_percent": run.error_percent,
         "status": run.status,
+        "program": run.program,
         "trained": True,
         "worker": worker,
         "attempts": attempts,
@@ -238,6 +240,7 @@ def failed_row(
         "delivered": dict.fromkeys(problem.parameters, np.nan),
         "error_percent": {},
         "status": why,
+        "program": "",
         "trained": False,
         "worker": "",
         "attempts": attempts,

@@ -21,7 +21,7 @@ from twoaxis.parameters import Parameters
 from twoaxis.runs.checkpoint import checkpoint_path, load_checkpoint, save_checkpoint
 from twoaxis.runs.run import FINISHED, Run, Snapshot, frozen_view
 from twoaxis.runs.store import RunStore
-from twoaxis.training.backends import Backend, Device, JaxDevice, find_device
+from twoaxis.training.backends import Backend, Device, JaxDevice, Program, find_device
 from twoaxis.training.batch import KEPT, Batch, Progress
 from twoaxis.training.loop import NOT_DIVERGED
 from twoaxis.training.run_data import residual_sites
@@ -116,7 +116,7 @@ class Training:
             if state.step:
                 keep(state)
             raise
-        runs = trained_runs(batch, done)
+        runs = trained_runs(batch, done, chosen.program(batch.settings))
         if store is None:
             return runs
         if count > 1:  # a process that is killed while it writes must not tear the batch apart
@@ -168,12 +168,12 @@ def _note(batch: Batch, now: Progress) -> str:
 # ------------------------------------------------------------------ from a batch to its runs
 
 
-def trained_runs(batch: Batch, progress: Progress) -> tuple[Run, ...]:
+def trained_runs(batch: Batch, progress: Progress, program: Program = "xla") -> tuple[Run, ...]:
     """Return the runs of a batch whose training has ended."""
-    return tuple(_run(batch, progress, number) for number in range(len(batch.specs)))
+    return tuple(_run(batch, progress, number, program) for number in range(len(batch.specs)))
 
 
-def _run(batch: Batch, progress: Progress, number: int) -> Run:
+def _run(batch: Batch, progress: Progress, number: int, program: Program) -> Run:
     settings, spec = batch.settings, batch.specs[number]
     points = residual_sites(settings, spec)
     failed = int(progress.state["diverged"][number])
@@ -198,6 +198,7 @@ def _run(batch: Batch, progress: Progress, number: int) -> Run:
             for step, tree in sorted(progress.snapshots.items())
             if step <= ended
         ),
+        program=program,
     )
 
 

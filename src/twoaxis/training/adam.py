@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from twoaxis.training.network import PLAIN, Field
 from twoaxis.training.residual_loss import loss_and_slope
 from twoaxis.training.rules import Moment
 from twoaxis.training.run_data import data_loss, residual_values
@@ -26,17 +27,20 @@ def adam_state(settings: Settings, layers: Tree, coordinates: Any) -> dict[str, 
     }
 
 
-def adam_step(settings: Settings, state: Tree, data: Tree, number: jax.Array) -> Tree:
+def adam_step(
+    settings: Settings, state: Tree, data: Tree, number: jax.Array, field: Field = PLAIN
+) -> Tree:
     """Evaluate the loss, renew the weights, move the network and the parameters once."""
     recipe = settings.method.recipe()
     layers, coordinates = state["layers"], state["coordinates"]
 
-    residual, pull_back = jax.vjp(partial(residual_values, settings, data), layers, coordinates)
+    def residual_at(layers: Tree, coordinates: jax.Array) -> jax.Array:
+        return residual_values(settings, data, layers, coordinates, field)
+
+    residual, pull_back = jax.vjp(residual_at, layers, coordinates)
     moment = Moment(
         residual=residual,
-        sensitivity=lambda: jax.jacfwd(partial(residual_values, settings, data, layers))(
-            coordinates
-        ),
+        sensitivity=lambda: jax.jacfwd(partial(residual_at, layers))(coordinates),
         modes=data["form"].get("factor"),
         step=number,
         steps=settings.steps,
@@ -45,7 +49,9 @@ def adam_step(settings: Settings, state: Tree, data: Tree, number: jax.Array) ->
     weights = recipe.weights.update(state["weights"], moment)
     loss_residual, slope = loss_and_slope(data["form"], weights, residual)
     by_layers, by_coordinates = pull_back(settings.physics_weight * slope)
-    loss_data, of_data = jax.value_and_grad(partial(data_loss, settings, data))(layers)
+    loss_data, of_data = jax.value_and_grad(
+        lambda layers: data_loss(settings, data, layers, field)
+    )(layers)
 
     optimizer = optax.adam(settings.learning_rate)
     gradient = recipe.gradient.combine(of_data, by_layers)

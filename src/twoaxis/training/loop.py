@@ -14,6 +14,7 @@ The step itself belongs to the optimizer: `adam` for first-order methods, `gauss
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from twoaxis.parameters import Parameter
 from twoaxis.training.adam import adam_state, adam_step
 from twoaxis.training.gauss_newton import gauss_newton_state, gauss_newton_step
+from twoaxis.training.network import PLAIN, Field
 from twoaxis.training.run_data import NETWORK, in_precision, physical_values
 from twoaxis.training.settings import RunSpec, Settings
 
@@ -63,9 +65,10 @@ def initial_state(settings: Settings, spec: RunSpec, data: Tree) -> Tree:
     return jax.tree.map(np.asarray, state | own(settings, layers, coordinates))
 
 
-def build_step(settings: Settings) -> Callable[[Any, Tree, Tree], Tree]:
+def build_step(settings: Settings, field: Field = PLAIN) -> Callable[[Any, Tree, Tree], Tree]:
     """Return ``step(number, state, data)`` for one run, which leaves a run that rests as it is."""
-    move = adam_step if settings.method.recipe().continuation is None else gauss_newton_step
+    first_order = settings.method.recipe().continuation is None
+    move = partial(adam_step, field=field) if first_order else gauss_newton_step
 
     def step(number: jax.Array, state: Tree, data: Tree) -> Tree:
         moved = {**state, **move(settings, state, data, number)}

@@ -18,10 +18,10 @@ the points alone is computed once, in NumPy and float64, by `field_arrays`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -223,3 +223,13 @@ def field_derivatives(
     slopes = list(zip(arrays["first"], arrays["second"], strict=True))
     network = derivatives(layers, arrays["inputs"], slopes, axes, requested, xp)
     return compose(network, arrays["lift"], arrays["factor"])
+
+
+class Field(NamedTuple):
+    """How a field is computed: `field_value` and `field_derivatives`, or what stands for them."""
+
+    value: Callable[..., Any]
+    derivatives: Callable[..., dict[str, Any]]
+
+
+PLAIN = Field(field_value, field_derivatives)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from twoaxis.parameters import Parameters
 from twoaxis.problems import SteadyProblem
-from twoaxis.training.network import field_arrays, field_derivatives, field_value
+from twoaxis.training.network import PLAIN, Field, field_arrays
 from twoaxis.training.residual_loss import form_of
 from twoaxis.training.settings import RunSpec, Settings
 
@@ -132,21 +132,21 @@ def physical_values(settings: Settings, coordinates: jax.Array) -> dict[str, jax
 
 
 def residual_values(
-    settings: Settings, data: Tree, layers: Tree, coordinates: jax.Array
+    settings: Settings, data: Tree, layers: Tree, coordinates: jax.Array, field: Field = PLAIN
 ) -> jax.Array:
     """Return the residual of the equation at the residual sites."""
     problem = settings.problem
-    found = field_derivatives(layers, data["residual"], settings.axes, problem.derivatives, jnp)
+    found = field.derivatives(layers, data["residual"], settings.axes, problem.derivatives, jnp)
     physical = physical_values(settings, coordinates)
     residual: jax.Array = problem.residual(**found, **data["coefficients"], **physical)
     return residual
 
 
-def data_loss(settings: Settings, data: Tree, layers: Tree) -> jax.Array:
+def data_loss(settings: Settings, data: Tree, layers: Tree, field: Field = PLAIN) -> jax.Array:
     """Mean squared misfit to the observations, and to boundary values where they are a term."""
-    loss = jnp.mean((field_value(layers, data["observed"], jnp) - data["values"]) ** 2)
+    loss = jnp.mean((field.value(layers, data["observed"], jnp) - data["values"]) ** 2)
     if settings.has_boundary_term:
-        misfit = field_value(layers, data["boundary"], jnp) - data["boundary_values"]
+        misfit = field.value(layers, data["boundary"], jnp) - data["boundary_values"]
         loss = loss + settings.boundary_weight * jnp.mean(misfit**2)
     return loss
 

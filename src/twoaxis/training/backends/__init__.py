@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import jax
 
 from twoaxis.errors import InputError
-from twoaxis.training.backends.device import JaxDevice
+from twoaxis.training.backends.device import JaxDevice, Program
 from twoaxis.training.backends.worker_process import ATTEMPTS, Programs, WorkerProcess, one_thread
 from twoaxis.training.settings import Settings
 
@@ -23,6 +23,7 @@ __all__ = [
     "Backend",
     "Device",
     "JaxDevice",
+    "Program",
     "Programs",
     "Session",
     "WorkerProcess",
@@ -49,6 +50,10 @@ class Backend(Protocol):
 
     def session(self, settings: Settings, data: list[Tree]) -> AbstractContextManager[Session]:
         """Hand over the data of all runs, one tree each; nothing is kept after the session."""
+        ...
+
+    def program(self, settings: Settings) -> Program:
+        """Return which program trains a batch with these settings."""
         ...
 
 

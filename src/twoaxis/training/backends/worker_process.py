@@ -26,7 +26,7 @@ import numpy as np
 
 from twoaxis.errors import WorkerError
 from twoaxis.training.backends import worker_program
-from twoaxis.training.backends.device import side_by_side, stack
+from twoaxis.training.backends.device import Program, side_by_side, stack
 from twoaxis.training.settings import Settings
 
 Tree = Any
@@ -121,6 +121,10 @@ class WorkerProcess:
     def session(self, settings: Settings, data: list[Tree]) -> Iterator[_Session]:
         """Stack the data; they are handed over with the first steps."""
         yield _Session(self, settings, stack(data))
+
+    def program(self, settings: Settings) -> Program:  # noqa: ARG002
+        """Return ``"xla"``: a worker trains on a CPU."""
+        return "xla"
 
     def advance(self, session: _Session, state: Tree, start: int, steps: int) -> Tree:
         """Advance the batch of a session; a process that dies is replaced."""
