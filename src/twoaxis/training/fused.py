@@ -47,9 +47,9 @@ Precision
 ---------
 Products run on tensor cores in float16. An operand is split into a high and a low part,
 :math:`A = A_1 + A_2`, and :math:`A B \approx A_1 B_1 + A_1 B_2 + A_2 B_1` is summed in float32: 22
-bits in all, where one part has 11. Everything else is float32. The same in bfloat16 has 16 bits,
-and that is too few: it moved the parameters that Allen–Cahn delivers, and the correlation of D
-with their error.
+bits in all, where one part has 11. Everything else is float32. The same in bfloat16 has 16 bits.
+Its gradients were up to 1.5e-4 off, and over 240 paired runs of Allen–Cahn the correlation of D
+with the delivered log error was .993 instead of .997 (``results/training/fused.txt``).
 
 Float16 reaches from 6e-8 to 65,504. So that numbers lie well inside, derivatives are taken by
 coordinates in units of a quarter of the domain, and the derivatives by the outputs are scaled to
