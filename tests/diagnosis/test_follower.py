@@ -1,7 +1,12 @@
 """Following a model while it trains: the numbers, the budget, the verdict and what may go wrong."""
 
+import contextlib
 import dataclasses
 import math
+import os
+import subprocess
+import sys
+import types
 
 import numpy as np
 import pandas as pd
@@ -11,6 +16,7 @@ import twoaxis as ta
 from twoaxis.diagnosis import follower as module
 from twoaxis.diagnosis.follow import full_row, quick_row
 from twoaxis.diagnosis.history import history_group
+from twoaxis.diagnosis.sinks import LiveLine, sink_of
 
 QUIET = {"progress": False, "max_share": 1.0}
 
@@ -533,3 +539,80 @@ def test_a_parameter_that_leaves_its_bounds_is_recorded_and_said():
     found = follower.result
     assert found.data["value"].values.ravel().tolist() == [2.0, 1e-11, 1e-11]
     assert found.parameters["k"].bounds == (1e-11, 5.0)
+
+
+# ------------------------------------------------------------------ the live line
+
+LIVE = """
+import numpy as np, twoaxis as ta
+x, state = np.linspace(0, 1, 20), {"k": 2.0}
+def freeze():
+    known = {"k": ta.Parameter(delivered=state["k"], bounds=(0.5, 5.0))}
+    return ta.FrozenResidual(lambda k: k * np.ones(20) - 1.2, known, x, view=ta.views.Pointwise())
+follower = ta.Follower(freeze, every=1, max_share=1.0)
+for step in range(3):
+    follower(step)
+print("printed")
+"""
+
+
+def test_a_terminal_has_one_line_that_covers_nothing():
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    size = {"TERM": "xterm", "COLUMNS": "60", "LINES": "20"}
+    child = subprocess.Popen(
+        [sys.executable, "-c", LIVE], stdout=theirs, stderr=theirs, env={**os.environ, **size}
+    )
+    os.close(theirs)
+    written = b""
+    with contextlib.suppress(OSError):  # Linux reports the end of the other side so
+        while part := os.read(ours, 4096):
+            written += part
+    os.close(ours)
+    assert child.wait() == 0
+    first, *lines = written.decode().split("\r\x1b[2K")
+    assert first == ""
+    assert [line.partition(";")[0] for line in lines] == ["step 0", "step 1", "step 2"]
+    assert all(len(line) < 60 and "\n" not in line for line in lines[:-1])
+    last, _, rest = lines[-1].partition("printed")
+    assert len(last) < 60
+    assert rest.split() == []
+    assert rest.endswith("\n")
+
+
+def test_a_notebook_has_one_display_that_is_updated(monkeypatch):
+    """IPython's ``display(..., display_id=True)`` returns a handle with ``update``."""
+    shown = []
+    handle = types.SimpleNamespace(update=lambda text: shown.append(("update", str(text))))
+
+    def display(text, display_id):
+        shown.append(("display", str(text)))
+        return handle if display_id else None
+
+    fake = types.ModuleType("IPython.display")
+    fake.display = display
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", fake)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    line = LiveLine()
+    line.show("step 0")
+    line.show("step 1 [bold]")
+    assert shown == [("display", "step 0"), ("update", "step 1 [bold]")]
+
+
+def test_weights_and_biases_get_a_step_of_their_own():
+    """As its runs are called: a metric with its own step, and ``log`` without one."""
+    calls = []
+    run = types.SimpleNamespace(
+        define_metric=lambda name, step_metric=None: calls.append((name, step_metric)),
+        log=lambda numbers: calls.append(numbers),
+    )
+    sink = sink_of(run)
+    sink(500, {"twoaxis/k/value": 1.5})
+    sink(1000, {"twoaxis/k/value": 1.4})
+    assert calls == [
+        ("twoaxis/step", None),
+        ("twoaxis/*", "twoaxis/step"),
+        {"twoaxis/k/value": 1.5, "twoaxis/step": 500},
+        {"twoaxis/k/value": 1.4, "twoaxis/step": 1000},
+    ]

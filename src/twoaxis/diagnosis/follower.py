@@ -488,8 +488,9 @@ class Follower:
                 parts.append(f"{name} = {row.value[j]:.5g} (gap {gaps[j]:+.2g} {unit})")
             if np.isfinite(row.data_misfit):
                 parts.append(f"data {row.data_misfit:.3g} noise levels")
-        parts.append(self.reason)
-        return "; ".join([*parts, f"{100 * self.share:.2g}% of the time"])
+        if len(self.rows) > 1:
+            parts.append(f"{100 * self.share:.2g}% of the time")
+        return "; ".join([*parts, self.reason])
 
 
 def _standard_errors(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import random
 import re
 import sys
@@ -16,6 +17,8 @@ Sink = Callable[[int, Mapping[str, float]], None]
 
 # Seconds between lines where a line cannot be written over.
 NEXT_LINE = 30.0
+# Erases the line that the cursor is on.
+ERASE = "\x1b[2K"
 # What loggers do not take in a name.
 REFUSED = re.compile(r"[^\w\-./ ]")
 
@@ -91,14 +94,26 @@ class LiveLine:
         if self._console.is_jupyter:
             self._in_notebook(text)
         elif self._console.is_terminal:
-            width = self._console.width - 1
-            shown = visible(text)[:width].ljust(width)
-            self._console.print(
-                shown, end="\r", markup=False, highlight=False, no_wrap=True, overflow="crop"
-            )
+            self._on_terminal(text)
         elif time.monotonic() - self._written >= NEXT_LINE:
             self._written = time.monotonic()
             print(visible(text), file=sys.stderr, flush=True)
+
+    def _on_terminal(self, text: str) -> None:
+        """Write over the line that the cursor is on, and leave it at its end.
+
+        What a program prints then follows the line, and covers none of it.
+        """
+        from rich.cells import cell_len, set_cell_size
+
+        if self._written < 0:
+            atexit.register(self._console.file.write, "\n")
+        self._written = time.monotonic()
+        found = visible(text)
+        if cell_len(found) >= self._console.width:
+            found = set_cell_size(found, self._console.width - 2).rstrip() + "…"
+        self._console.file.write(f"\r{ERASE}{found}")
+        self._console.file.flush()
 
     def _in_notebook(self, text: str) -> None:
         from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
