@@ -6,6 +6,7 @@ import importlib.metadata
 import random
 import sys
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import equinox as eqx
@@ -22,7 +23,7 @@ from least_squares_systems import assert_is_least_squares_system
 from objectives import assert_is_training_loss
 
 import twoaxis as ta
-from twoaxis.adapters.jinns import _place
+from twoaxis.adapters.jinns import _place, _refuse_fields
 from twoaxis.parameter_array import entry_index
 
 pytestmark = [
@@ -689,6 +690,16 @@ def test_bad_refinements_are_told(observed_decay):
     assert_bad_refinements_are_told(
         ta.from_jinns(loss, params, {"rate": WIDE}, points=points, observed=seen)
     )
+
+
+def test_an_unknown_field_is_refused_plainly():
+    EqParams.clear()
+    params = Params(nn_params=None, eq_params={"rate": jnp.asarray(2.0)})
+    field = {"rate": lambda t, _, params: params.eq_params.rate * t[0]}
+    loss = SimpleNamespace(dynamic_loss=(Decay(eq_params_heterogeneity=field, params=params),))
+    with pytest.raises(ta.InputError, match=r"rate at every point.*UnknownFunction"):
+        _refuse_fields(loss, ["rate"])
+    _refuse_fields(SimpleNamespace(dynamic_loss=(Decay(),)), ["rate"])
 
 
 # ------------------------------------------------------------------ while it trains

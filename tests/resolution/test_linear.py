@@ -44,6 +44,9 @@ def test_a_linear_model_is_fitted_exactly():
         ("data_set_upper", fitted + reach),
     ):
         np.testing.assert_allclose(found.data[name].values.ravel(), wanted, atol=1e-6)
+    live = found.live
+    profile = live.profile(live.observed(data, None), "a[2]", [fitted[2], fitted[2] + 2 * error[2]])
+    np.testing.assert_allclose(profile, [0.0, 4.0], atol=1e-4)
     deviance = found.data["deviance"].transpose("layout", "replica", "parameter").values[0]
     np.testing.assert_allclose(deviance, ((expected - TRUTH) / error) ** 2, rtol=1e-5)
 

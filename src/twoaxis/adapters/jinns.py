@@ -14,6 +14,7 @@ from typing import Any, Self, final
 import numpy as np
 
 from twoaxis.adapters.foreign import (
+    UNKNOWN_FIELD,
     Precision,
     about_model,
     as_numpy,
@@ -109,7 +110,8 @@ def from_jinns(
         first.
     observed : DataGeneratorObservations, or array of shape (n, k), optional
         The observations of the training: what ``jinns.solve`` returns as its ninth output. Of an
-        array alone, time before space, only the places are known.
+        array alone, time before space, only the places are known. Their loss weights balance the
+        training and are not taken for noise.
 
     Returns
     -------
@@ -137,6 +139,7 @@ def from_jinns(
     where = _points(loss, points)
     refuse_functions(parameters, "twoaxis.from_jinns")
     known = Parameters(_with_shapes(params.eq_params, parameters))
+    _refuse_fields(loss, known)
     unknowns = _read_unknowns(jax, params.eq_params, known, transform or {})
     delivered = [with_delivered(known[each.name], each) for each in unknowns]
     checked = dict(zip(known, (parameter for parameter, _ in delivered), strict=True))
@@ -557,6 +560,20 @@ def _several(given: Any) -> tuple[Any, ...]:
     return given if isinstance(given, tuple) else (given,)
 
 
+def _refuse_fields(loss: Any, names: Iterable[str]) -> None:
+    """Refuse an unknown that the equation itself computes at every point."""
+    for name in names:
+        leaf = entry_index(name)[0]
+        for each in loss.dynamic_loss:
+            if getattr(getattr(each, "eq_params_heterogeneity", None), leaf, None) is not None:
+                raise InputError(
+                    f"an unknown {leaf} that is a number",
+                    f"a field: eq_params_heterogeneity of {type(each).__name__} computes {leaf} at "
+                    "every point",
+                    UNKNOWN_FIELD,
+                )
+
+
 def _read_unknowns(
     jax: Any, eq_params: Any, names: Iterable[str], transform: Mapping[str, Transform]
 ) -> list[Unknown]:
@@ -569,7 +586,15 @@ def _read_unknowns(
         leaf, index = entry_index(name)
         if leaf not in held:
             raise InputError(
-                f"names among eq_params: {', '.join(held)}", repr(name), "write it as in Params"
+                f"names among eq_params: {', '.join(held)}",
+                repr(name),
+                f"write it as in Params; {UNKNOWN_FIELD}",
+            )
+        if not hasattr(held[leaf], "dtype"):
+            raise InputError(
+                f"a number or an array of numbers as eq_params.{leaf}",
+                type(held[leaf]).__name__,
+                UNKNOWN_FIELD,
             )
         values = as_numpy(held[leaf])
         place = _place(name, leaf, index, values)

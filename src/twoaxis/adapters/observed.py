@@ -86,8 +86,16 @@ def field_names(columns: Sequence[int], outputs: Sequence[str]) -> dict[str, Any
     return {"fields": tuple(outputs[n] for n in columns)} if len(columns) > 1 else {}
 
 
-def output_names(count: int) -> list[str]:
+def output_names(count: int, given: Sequence[str] = ()) -> list[str]:
     """Return names of the outputs of a network to which its library gives none."""
+    if isinstance(given, str) or len(given) not in (0, count):
+        raise InputError(
+            f"fields as {count} names, one for each output of the network",
+            repr(given),
+            'write fields=("u", "v"), or leave it out',
+        )
+    if given:
+        return list(map(str, given))
     return ["u"] if count == 1 else [f"output {n + 1}" for n in range(count)]
 
 

@@ -20,6 +20,7 @@ from twoaxis.progress import Advance, progress_bar
 from twoaxis.resolution.direct_fit import DirectEstimator
 from twoaxis.resolution.interpolant_fit import Interpolant, local_interpolant
 from twoaxis.resolution.layouts import ALL_LAYOUTS, Missing, Noise, WhitenedLayout, checked_data
+from twoaxis.resolution.linear_fit import LinearEstimator, variances
 from twoaxis.resolution.matched_fit import Estimator, Fits, gauss_newton_step, profile_start
 from twoaxis.resolution.misfit import Check, check_residuals
 from twoaxis.resolution.setup import Setup
@@ -339,7 +340,7 @@ class LiveModel:
         profile set; more where the noise was estimated (`twoaxis.statistics.squares_limit`). For
         several parameters, values within a few standard errors are computed on an interpolant of
         the model (`twoaxis.resolution.interpolant_fit`) where it is accurate enough, and the others
-        with the model itself.
+        with the model itself; for many, from its tangent (`twoaxis.resolution.linear_fit`).
 
         Parameters
         ----------
@@ -376,6 +377,9 @@ class LiveModel:
         start = np.clip(profile_start(around.slope, estimate, given, held), *self.setup.bounds)
         start[:, held] = given[:, held]
         deviance = np.full(len(physical), np.nan)
+        if isinstance(self.estimator, LinearEstimator):
+            moved = (given - estimate)[:, held][:, 0]
+            return np.asarray(moved**2 / variances(around.slope, self.setup.units)[held])
         if not held.all():
             deviance = self._interpolated_profile(observed, around, start, held)
         left = np.flatnonzero(np.isnan(deviance))

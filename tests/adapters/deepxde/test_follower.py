@@ -80,3 +80,28 @@ def test_a_model_without_unknowns_is_refused_when_the_follower_is_made():
     problem.model.compile("adam", lr=1e-2, verbose=0)
     with pytest.raises(ta.InputError, match="external_trainable_variables"):
         ta.Follower(problem.freeze)
+
+
+def test_outputs_and_equations_have_the_names_of_the_user():
+    dde.config.set_random_seed(0)
+    rate = dde.Variable(2.0)
+
+    def both(t, y):
+        return [dde.grad.jacobian(y, t, i=n) + rate * y[:, n : n + 1] for n in (0, 1)]
+
+    sites = np.linspace(0.1, 0.9, 9)[:, None]
+    seen = [dde.icbc.PointSetBC(sites, np.exp(-sites), component=n) for n in (0, 1)]
+    data = dde.data.PDE(dde.geometry.TimeDomain(0, 1), both, seen, num_domain=20)
+    model = dde.Model(data, dde.nn.FNN([1, 8, 2], "tanh", "Glorot normal"))
+    model.compile("adam", lr=1e-2, external_trainable_variables=[rate], verbose=0)
+    model.train(iterations=2, verbose=0)
+    unknown = {"rate": (rate, ta.Parameter(bounds=(0.1, 10)))}
+    frozen = ta.from_deepxde(model, unknown, fields=("prey", "hunter"), equations=("eaten", "fed"))
+    assert (frozen.field_name, frozen.fields, frozen.equations) == (
+        "prey", ("prey", "hunter"), ("eaten", "fed"),
+    )  # fmt: skip
+    plain = ta.from_deepxde(model, unknown)
+    assert plain.fields == ("output 1", "output 2")
+    for wrong in ({"fields": ("prey",)}, {"equations": ("eaten",)}, {"fields": "ab"}):
+        with pytest.raises(ta.InputError, match=f"{next(iter(wrong))} as 2 names"):
+            ta.from_deepxde(model, unknown, **wrong)

@@ -70,6 +70,8 @@ def from_deepxde(
     precision: Precision = "float64",
     field: int | Sequence[int] | None = None,
     observed: Any = None,
+    fields: Sequence[str] = (),
+    equations: Sequence[str] = (),
 ) -> FrozenResidual:
     """Freeze a trained DeepXDE model into its residual.
 
@@ -108,6 +110,9 @@ def from_deepxde(
     observed : array, shape (n, k), optional
         Where the observations lie, in the order of the data. By default the observations are those
         of the model: every ``PointSetBC`` with points inside the domain.
+    fields, equations : sequence of str, optional
+        Names of all outputs of the network and of the equations, which DeepXDE does not have, for
+        figures and messages: ``fields=("u", "v", "p")``. Without them they are numbered.
 
     Returns
     -------
@@ -121,6 +126,9 @@ def from_deepxde(
     Boundary conditions and observations are no part of the residual, except for a condition that
     contains an unknown: it is evidence about it, and follows the equations at its own points and
     with its own weight. A note names it.
+
+    Loss weights of observations balance the terms of the training. They say nothing about the noise
+    and are not taken for it: give that to `twoaxis.resolve` or `twoaxis.Follower`.
 
     Examples
     --------
@@ -157,8 +165,8 @@ def from_deepxde(
     data = copy.copy(model.data)  # the points of the last step
     listed = [unknown for unknown, _ in named.values()]
     evidence, told = _evidence(backend, data, listed, points is None)
-    equations = FrozenEquations(backend, listed, skipped, _imposed_on(backend, data, evidence))
-    influence = equations.check(every, checked)
+    system = FrozenEquations(backend, listed, skipped, _imposed_on(backend, data, evidence))
+    influence = system.check(every, checked)
     for name in influence.lost:
         raise InputError(
             f"a PDE that can be differentiated by {name}",
@@ -175,7 +183,8 @@ def from_deepxde(
         at for at, width in zip(places_of, influence.widths, strict=True) for _ in range(width)
     ]
     metric = training_view(view, loss_weights, [len(at) for at in by_column])
-    outputs = output_names(backend.field(where[:1]).shape[1])
+    outputs = output_names(backend.field(where[:1]).shape[1], fields)
+    called = _equation_names(equations, sum(influence.widths[:own]))
     columns = observed_columns(field, len(outputs))
     notes = (
         *precision_notes(backend.precision, backend.precision, backend.own),
@@ -186,7 +195,7 @@ def from_deepxde(
     )
 
     def freeze(state: Backend, parameters: Mapping[str, Any], **more: Any) -> FrozenResidual:
-        unknowns = list(equations.unknowns.values())
+        unknowns = list(system.unknowns.values())
         here = FrozenEquations(state, unknowns, skipped, _imposed_on(state, data, evidence))
         elsewhere = FrozenEquations(state, unknowns)
         return FrozenResidual(
@@ -203,7 +212,7 @@ def from_deepxde(
             ),
             field_name=outputs[columns[0]],
             axes=axes_of(dde, model.data.geom),
-            equations=_names(data, influence.widths, evidence),
+            equations=(*called, *_names(data, influence.widths, evidence)[len(called) :]),
             **more,
         )
 
@@ -212,7 +221,7 @@ def from_deepxde(
         exact = open_backend(dde, model, double=True)
     compiled = compiled_loss(model)
     seen, found = _observations(dde, model, backend, columns, observed, outputs)
-    places: list[Any] = [each.place for each in equations.unknowns.values()]
+    places: list[Any] = [each.place for each in system.unknowns.values()]
     imposed = [n for n in _imposed(dde, model, own) if n not in evidence]
 
     def functions(state: Backend) -> Functions:
@@ -233,7 +242,7 @@ def from_deepxde(
         freeze,
         functions,
         by_column if evidence else where,
-        list(equations.unknowns.values()),
+        list(system.unknowns.values()),
         None if isinstance(compiled, str) else partial(exact.loss, compiled),
         seen,
         observed_outputs(found) if found else columns,
@@ -395,6 +404,17 @@ def _points_of(data: Any, number: int) -> FloatArray:
 
 def _called(data: Any, number: int) -> str:
     return f"condition {number + 1} ({type(data.bcs[number]).__name__})"
+
+
+def _equation_names(given: Sequence[str], count: int) -> tuple[str, ...]:
+    """Return names of the equations as the user gave them, or none."""
+    if isinstance(given, str) or len(given) not in (0, count):
+        raise InputError(
+            f"equations as {count} names, one for each column of the residual",
+            repr(given),
+            'write equations=("mass", "momentum"), or leave it out',
+        )
+    return tuple(map(str, given))
 
 
 def _names(data: Any, widths: Sequence[int], evidence: Sequence[int]) -> tuple[str, ...]:
