@@ -367,6 +367,7 @@ def routes(folder: Path, problems: Sequence[str]) -> list[str]:
                         resolution=known[run.dataset.label.partition("r")[0]],
                         tolerance=tolerance,
                         at=None if center == "truth" else center,
+                        spectrum=False,  # most of the time, and no part of the route
                         progress=False,
                     )
                     counts[str(made.route)] += 1

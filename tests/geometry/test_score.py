@@ -368,3 +368,28 @@ def test_tables_carry_the_same_numbers():
     assert data.attrs["view"] == found.view
     assert float(data["residual_norm"]) == found.residual_norm
     assert all("long_name" in variable.attrs for variable in data.data_vars.values())
+
+
+def test_the_displacement_of_an_affine_residual_is_that_of_its_least_squares_fit():
+    generator = np.random.default_rng(8)
+    a, b, c = generator.normal(size=(3, 40))
+    a = a - 1.5 * b - 0.7 * c
+    parameters = {
+        "p": ta.Parameter(truth=1.2, bounds=(0.1, 10)),
+        "q": ta.Parameter(truth=0.9, bounds=(-5, 5), coordinate="linear"),
+    }
+    view, points = views.Pointwise(), np.arange(40.0)
+    found = ta.score(lambda p, q: a + p * b + q * c, parameters, view, points=points)
+    p, q = -np.linalg.lstsq(np.column_stack([b, c]), a)[0]
+    # The derivative by a difference in log p has an error of about 1e-7.
+    assert found.affine_displacement["p"] == pytest.approx(np.log(p / 1.2), rel=1e-6)
+    assert found.affine_displacement["q"] == pytest.approx(q - 0.9, rel=1e-9)
+    assert found.displacement["p"] != pytest.approx(np.log(p / 1.2), rel=1e-2)
+
+
+def test_an_affine_residual_whose_minimum_is_not_positive_has_none_in_log_coordinates():
+    values = np.linspace(1, 2, 9)
+    parameters = {"p": ta.Parameter(truth=1.0, bounds=(0.1, 10))}
+    found = ta.score(lambda p: values * (p + 0.5), parameters, views.Pointwise(), points=values)
+    assert found.displacement["p"] == pytest.approx(-1.5)
+    assert found.affine_displacement["p"] == -np.inf

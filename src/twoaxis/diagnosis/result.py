@@ -67,6 +67,7 @@ from twoaxis.diagnosis.field_check import OBSERVATION_LAYOUT
 from twoaxis.diagnosis.follow import Snapshots
 from twoaxis.diagnosis.functions import functions_of_interest, verdicts_by_subject
 from twoaxis.diagnosis.history import HISTORY_LAYOUT
+from twoaxis.diagnosis.messages import collect_messages
 from twoaxis.diagnosis.overview import as_text
 from twoaxis.diagnosis.questions import (
     LEVEL,
@@ -75,6 +76,7 @@ from twoaxis.diagnosis.questions import (
     ask,
     question_variables,
 )
+from twoaxis.diagnosis.tolerances import judged_at, routes_by_tolerance
 from twoaxis.diagnosis.training_check import TRAINING_LAYOUT
 from twoaxis.diagnosis.verdict import LAYOUT as VERDICT_LAYOUT
 from twoaxis.diagnosis.verdict import Reading, judge
@@ -313,6 +315,33 @@ class Audit(Result[xr.DataTree]):
     def with_actions(self, actions: Sequence[Action]) -> Audit:
         """Return the same audit with these actions, in place of `first_steps`."""
         return self._with("/actions", labelled(ACTION_LAYOUT, action_variables(actions), {}))
+
+    def at_tolerance(self, tolerance: Tolerance | None) -> Audit:
+        """Return what the same measurements lead to at other tolerances.
+
+        Parameters
+        ----------
+        tolerance : Tolerance, optional
+            None leaves the route undetermined.
+
+        Examples
+        --------
+        ``audit.at_tolerance(ta.Tolerance(material=1, resolution=1, preference=1)).route``
+        """
+        found = judged_at(self, tolerance)
+        known = {message.text for message in collect_messages(self)}
+        given = [message for message in self.messages if message.text not in known]
+        return found.with_messages([*given, *collect_messages(found)])
+
+    def routes_by_tolerance(self) -> pd.DataFrame:
+        """Return the route for every tolerance, with one for all three of them.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each stretch ``lower <= tolerance < upper``, in percent, with its ``route``.
+        """
+        return routes_by_tolerance(self)
 
     def _with(self, path: str, group: xr.Dataset) -> Audit:
         groups = {node.path: node.to_dataset(inherit=False) for node in self.data.subtree}

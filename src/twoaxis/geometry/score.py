@@ -511,6 +511,21 @@ class Score(CenteredResult):
         return self.named("displacement")
 
     @property
+    def affine_displacement(self) -> dict[str, float]:
+        r"""Displacement to the minimum of a residual that is affine in the physical parameters.
+
+        In log coordinates the minimum lies at :math:`p_0 (1 + D)`, a displacement of
+        :math:`\log(1 + D)`: minus infinity where that is not positive. In linear coordinates it
+        is D. Most coefficients of equations are affine; `twoaxis.frozen_scan` tests it.
+        """
+        return {
+            name: float(np.log1p(D) if D > -1 else -np.inf)
+            if self.parameters[name].coordinate == "log"
+            else D
+            for name, D in self.displacement.items()
+        }
+
+    @property
     def diagonal_displacement(self) -> dict[str, float]:
         """The displacement that ignores the coupling between parameters."""
         return self.named("diagonal_displacement")

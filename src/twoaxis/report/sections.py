@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import pandas as pd
+
 from twoaxis.diagnosis import Audit
 from twoaxis.diagnosis.result import MISSING
 from twoaxis.report.figures import (
@@ -24,7 +26,7 @@ from twoaxis.report.figures import (
 )
 from twoaxis.report.figures import training as along
 from twoaxis.report.theme import MIDDLE, SMALL, inline_svg
-from twoaxis.text import visible
+from twoaxis.text import percent, visible
 
 
 class Picture(NamedTuple):
@@ -210,7 +212,19 @@ def map_section(audit: Audit) -> Section:
     words = decision_map.describe(audit)
     svg = inline_svg(decision_map.plot_decision_map, audit, alt=words, size=decision_map.SIZE)
     caption = f"{audit.matched_noun.capitalize()} against field displacement."
+    if audit.tolerance is not None:
+        reading += f" {_in_words(audit.routes_by_tolerance())}"
     return Section("decision-map", "Decision map", [Picture(svg, caption, reading)], [])
+
+
+def _in_words(routes: pd.DataFrame) -> str:
+    """Say at which tolerances the route changes."""
+    if len(routes) == 1:
+        return f"The route is {routes['route'][0]} at any tolerance."
+    parts = [f"{routes['route'][0]} below {percent(routes['upper'][0])}"]
+    for route, lower in zip(routes["route"][1:], routes["lower"][1:], strict=True):
+        parts.append(f"{route} from {percent(lower)} on")
+    return f"With one tolerance for all, the route is {', '.join(parts)}."
 
 
 def _resolution(audit: Audit) -> Section:
