@@ -88,6 +88,8 @@ def test_a_task_that_kills_every_worker_fails_alone(faultwork, monkeypatch):
 
         def __call__(self, task, backend=None, report=None):
             class Seeded:
+                program = backend.program
+
                 @contextlib.contextmanager
                 def session(self, settings, data):
                     with backend.session(settings, data) as session:
