@@ -10,7 +10,7 @@ the old checksum, more than 256 MiB of memory, more than 10 seconds of the proce
 within two minutes, a crash of the interpreter.
 
     python benchmarks/fuzz.py                        # 10,000 cases
-    python benchmarks/fuzz.py --quick                # 400 cases
+    python benchmarks/fuzz.py --quick                # 100 cases
     python benchmarks/fuzz.py --seed 7 --cases 500   # others
     python benchmarks/fuzz.py --only run:1234        # one case again, with its traceback
 
@@ -55,7 +55,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=20261115)
-    parser.add_argument("--quick", action="store_true", help="400 cases")
+    parser.add_argument("--quick", action="store_true", help="100 cases")
     parser.add_argument("--workers", type=int, default=2, help="kinds at the same time")
     parser.add_argument("--only", help="one case, as KIND:NUMBER")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
@@ -67,7 +67,7 @@ def main() -> int:
         _in_path()
         if given.only:
             return one(home, given.only, given.seed)
-        return everything(home, 400 if given.quick else given.cases, given.seed, given.workers)
+        return everything(home, 100 if given.quick else given.cases, given.seed, given.workers)
 
 
 def everything(home: Path, cases: int, seed: int, workers: int) -> int:
