@@ -61,7 +61,7 @@ def gradients(made, problem, conditions, network):
     return found
 
 
-@pytest.mark.parametrize("depth", [3, 4])
+@pytest.mark.parametrize("depth", [3, pytest.param(4, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("problem", "conditions"), CASES)
 def test_gradients_equal_those_of_float64(made, problem, conditions, depth):
     (residual, (layers, coordinates)), (exact, (by_layers, by_coordinates)) = gradients(
@@ -133,7 +133,9 @@ def test_few_points_only_fill_up(count):
     assert count < 1000 or filled < 1.03 * count
 
 
-@pytest.mark.parametrize("width", [32, 64, 128])
+@pytest.mark.parametrize(
+    "width", [32, *(pytest.param(width, marks=pytest.mark.long) for width in (64, 128))]
+)
 @pytest.mark.parametrize(("problem", "conditions"), CASES)
 def test_the_kernels_can_be_lowered_for_a_gpu(made, problem, conditions, width):
     """Triton's compiler needs a GPU, what comes before it does not."""
@@ -175,7 +177,7 @@ def advanced(batch, data, state, steps):
 
 
 # RBA needs the residual before the gradient, the selector the derivatives by the parameters.
-@pytest.mark.parametrize("method", ["rba", "selector"])
+@pytest.mark.parametrize("method", ["rba", pytest.param("selector", marks=pytest.mark.long)])
 def test_a_batch_trains_as_with_xla_and_repeats_itself(made, method, interpreted, monkeypatch):  # noqa: ARG001
     settings = made.tiny_settings(method=method, network=Network(32, 3), precision="float32")
     batch = Batch(settings, [made.tiny_spec(), made.tiny_spec(seed=1)])
