@@ -214,6 +214,40 @@ def test_a_field_that_follows_the_noise():
     )
 
 
+def quiet_readings():
+    """Data with a quarter of the noise that is declared."""
+    return decay(TRUE) + 0.25 * (readings() - decay(TRUE))
+
+
+def test_noise_that_is_declared_too_large_is_not_held_against_the_field():
+    found = audited(data=quiet_readings(), fitted=decay(TRUE))
+    assert answers(found) == {**GOOD, "training": "not known"}
+    assert found.route is Route.CONSISTENT_WITH_DATA
+    size = found.group("/checks").set_index(check="check")["statistic"].sel(check="size")
+    (question,) = [q for q in found.questions if q.code == "noise"]
+    rms = np.sqrt(np.mean((quiet_readings() - decay(TRUE)) ** 2)) / NOISE
+    assert question.measured == pytest.approx(rms / float(size))
+    assert f"declared {1 / float(size):.2g} times too large" in found.answer
+
+
+@pytest.mark.parametrize("shift", [0.75, -0.75])
+def test_noise_that_is_declared_too_large_hides_no_misfit_of_the_field(shift):
+    # 0.75 declared noise levels are 3 of the real ones.
+    found = audited(data=quiet_readings(), fitted=decay(TRUE) + shift * NOISE)
+    assert found.route is Route.FIELD_DOES_NOT_FIT
+    size = found.group("/checks").set_index(check="check")["statistic"].sel(check="size")
+    z = (quiet_readings() - decay(TRUE) - shift * NOISE) / NOISE / float(size)
+    (question,) = [q for q in found.questions if q.code == "field"]
+    assert question.measured == pytest.approx(np.sqrt(np.mean(z**2)))
+    assert question.p_value == pytest.approx(stats.f.sf(np.mean(z**2), 60, 59))
+
+
+def test_a_field_that_follows_noise_declared_too_large():
+    data = quiet_readings()
+    found = audited(data=data, fitted=data - 0.1 * (data - decay(TRUE)))
+    assert found.route is Route.FIELD_FITS_NOISE
+
+
 def path(left, steps=2000):
     """A recorded path that ends `left` before its goal, in the coordinate."""
     step = np.arange(0, steps + 1, 20)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from twoaxis.diagnosis.decision_map import QUESTION_ROUTES, Route
 from twoaxis.diagnosis.functions import deciding_node, place_of
+from twoaxis.diagnosis.questions import noise_left
 from twoaxis.text import measured, number, percent, visible
 
 if TYPE_CHECKING:
@@ -132,7 +133,9 @@ def _around_candidate(audit: Audit, name: str) -> str:
         Route.INSPECT_ENDPOINT_DELIVERY: _elsewhere(audit, name),
         Route.UNDETERMINED: f"the verdict is not determined{because}",
     }[route]
-    return f"{value}{interval}: {words}"
+    left = noise_left(audit)
+    declared = f"; the noise is declared {1 / left:.2g} times too large" if left < 1 else ""
+    return f"{value}{interval}: {words}{declared}"
 
 
 def _consistent(audit: Audit, name: str) -> str:

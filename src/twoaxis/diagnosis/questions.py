@@ -28,6 +28,9 @@ A test *alarms* when its p-value, times the number of all tests that this audit 
 many checks there are. Around a truth the questions are answered too, and shown, but the route is
 the paper's.
 
+A noise level is the declared one, unless the matched fit leaves clearly less than that: then the
+noise was declared too large, and the field is compared with what the fit leaves (`noise_left`).
+
 `ask` has the rules; it reads nothing but the parts of an audit, so a loaded audit is asked again.
 """
 
@@ -43,7 +46,7 @@ import xarray as xr
 from twoaxis.diagnosis.decision_map import Route
 from twoaxis.io import Layout, Variable
 from twoaxis.resolution.misfit import FEWEST
-from twoaxis.statistics import squares_limit
+from twoaxis.statistics import squares_above, squares_below, squares_limit
 from twoaxis.text import number, p_equals, percent
 
 if TYPE_CHECKING:
@@ -123,7 +126,7 @@ class Question:
 
 def ask(audit: Audit) -> list[Question]:
     """Ask all questions, in their order."""
-    alarm = (1 - audit.level) / max(_tests(audit), 1)
+    alarm = _alarm(audit)
     return [
         _model(audit, alarm),
         *_field(audit, alarm),
@@ -158,8 +161,9 @@ def tested(audit: Audit) -> Iterator[tuple[str, float]]:
         yield "contradiction", float(again["p_value"].sel(value_of="delivered"))
 
 
-def _tests(audit: Audit) -> int:
-    return len(list(tested(audit)))
+def _alarm(audit: Audit) -> float:
+    """Return the p-value below which a test of this audit alarms."""
+    return (1 - audit.level) / max(len(list(tested(audit))), 1)
 
 
 def _p_values(audit: Audit) -> dict[str, float]:
@@ -197,6 +201,8 @@ def _model(audit: Audit, alarm: float) -> Question:
     if not bad:
         sizes = f"; their RMS is {rows['size'][1]:.2f} noise levels" if "size" in rows else ""
         text = f"the residuals of the matched fit look like the noise{sizes}"
+        if noise_left(audit) < 1:
+            text = f"{rows['size'][2]}, and intervals are too wide"
         return Question("model", "yes", text, p_value=min(p for p, _, _ in rows.values()))
     p, size, meaning = rows[bad[0]]
     also = "".join(f"; {rows[name][2]}" for name in bad[1:])
@@ -216,10 +222,14 @@ def _field(audit: Audit, alarm: float) -> list[Question]:
     if fit is None:
         missing = "it is not known what the field predicts for the observations, or their noise"
         return [Question(code, "not known", missing) for code in ("field", "noise")]
-    p, rms = _p_values(audit), float(fit["rms"])
+    p, left = _p_values(audit), noise_left(audit)
+    rms = float(fit["rms"]) / left
     worst = fit.isel(group=int(fit["group_rms"].values.argmax()))
-    where, there = str(worst["group"].values), float(worst["group_rms"])
+    where, there = str(worst["group"].values), float(worst["group_rms"]) / left
     words = f"the field misses the data by {rms:.3g} noise levels (RMS)"
+    if left < 1:
+        p |= _field_tests(audit, fit, left)
+        words += ", of the noise that the matched fit leaves"
     if noise_free(audit):  # there is nothing to test; only sizes count
         words += ", of the noise that is assumed for noise-free data"
         found = Question("field", "yes", words, measured=rms, limit=FIELD_FAR)
@@ -267,6 +277,34 @@ def _field(audit: Audit, alarm: float) -> list[Question]:
         kept = "the misfit of the field is not far below one noise level"
         noise = Question("noise", "yes", kept, None, rms, FIELD_NEAR, p["noise"])
     return [found, noise]
+
+
+def noise_left(audit: Audit) -> float:
+    """Return the noise that the matched fit leaves, in declared levels, where it is clearly less.
+
+    Otherwise one. A fit of a few parameters cannot follow the noise: if its residuals are too
+    small, the noise was declared too large. Measured by that, a field that is right would seem
+    to follow the noise, and one that misses the data to fit them.
+    """
+    checks = audit.group("/checks")
+    if checks is None or noise_free(audit) or "size" not in checks["check"].values:
+        return 1.0
+    size = checks.isel(check=list(checks["check"].values).index("size"))
+    rms, p = float(size["statistic"]), float(size["p_value"])
+    return rms if rms < 1 / MODEL_FAR and p < _alarm(audit) else 1.0
+
+
+def _field_tests(audit: Audit, fit: xr.Dataset, left: float) -> dict[str, float]:
+    """Return the p-values of the field against the noise that the matched fit leaves."""
+    freedom = float(audit.need("/resimulation")["freedom"].sel(value_of="matched"))
+    counts = fit["group_count"].values
+    sums = counts * (fit["group_rms"].values / left) ** 2
+    total, count = sums.sum(), counts.sum()
+    return {
+        "field": float(squares_above(total, count, freedom)),
+        "noise": float(squares_below(total, count, freedom)),
+        "group": min(1.0, float(squares_above(sums, counts, freedom).min()) * len(counts)),
+    }
 
 
 def _training(audit: Audit) -> Question:
