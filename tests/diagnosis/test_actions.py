@@ -188,3 +188,48 @@ def test_names_are_escaped_in_actions(made, tmp_path):
     page = found.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<b>k" not in page
     assert "&lt;b&gt;k" in page
+
+
+T = np.linspace(0.0, 3.0, 40)
+
+
+def decay(data_of, model, delivered, bounds=(0.2, 5.0), noise=0.02):
+    """Audit a field that is right for what it delivers, with data and without a truth."""
+    known = {n: ta.Parameter(delivered=v, bounds=bounds) for n, v in delivered.items()}
+    data = data_of + noise * np.random.default_rng(2).standard_normal(len(T))
+    u, rate = model(**delivered), math.prod(delivered.values())
+    return ta.audit(
+        lambda **values: (math.prod(values.values()) - rate) * u,
+        known,
+        ta.views.Pointwise(),
+        points=T,
+        resolution=ta.resolve(model, known, noise, replicas=20, progress=False),
+        data=data,
+        fitted=u,
+        tolerance=ta.Tolerance(5, 5, 5),
+    )
+
+
+def test_no_number_of_observations_separates_two_factors():
+    found = decay(np.exp(-2 * T), lambda a, b: np.exp(-a * b * T), {"a": 1.3, "b": 2 / 1.3})
+    assert found.route is ta.Route.IMPROVE_OBSERVATIONS
+    direction = found.undetermined_direction("a")
+    assert direction in ("+0.71 a -0.71 b", "-0.71 a +0.71 b")
+    assert all(direction in line for line in found.answer.splitlines())
+    (action,) = found.actions  # one for both, which does not count observations
+    assert action.kind == "observations"
+    assert direction in action.text
+    assert action.numbers == ()
+
+
+def test_a_determined_parameter_has_no_such_direction():
+    found = decay(np.exp(-2 * T), lambda k: np.exp(-k * T), {"k": 2.0})
+    assert found.undetermined_direction("k") == ""
+
+
+def test_bounds_that_hide_how_little_is_resolved():
+    # The standard error is 100%, and the bounds allow a deviation of a tenth.
+    faint = decay(0.02 * np.exp(-2 * T), lambda k: 0.02 * np.exp(-k * T), {"k": 2.0}, (1.8, 2.2))
+    (action,) = faint.actions
+    found = numbers(action)
+    assert found["standard error without bounds"] > 3 * found["matched deviation (mean)"]

@@ -178,6 +178,20 @@ def test_a_wrong_forward_model_comes_before_everything(model, check):
     assert float(p) < 1e-4
 
 
+def test_a_matched_fit_on_a_bound_is_said_first():
+    data = readings(k=2.0)
+    k = {"k": ta.Parameter(delivered=1.0, bounds=(0.2, 1.0))}
+    found = ta.audit(
+        ta.FrozenResidual(lambda k: (k - 1.0) * decay(1.0), k, T, view=ta.views.Pointwise()),
+        resolution=ta.resolve(decay, k, NOISE, replicas=20, progress=False),
+        data=data,
+    )
+    assert found.route is Route.MODEL_DOES_NOT_FIT
+    assert "the matched fit lies on the upper bound of k, 1" in found.answer
+    assert "data.on_bound" in {message.code for message in found.messages}
+    assert "data.on_bound" not in {message.code for message in audited().messages}
+
+
 def test_one_bad_reading():
     data = readings()
     data[17] += 8 * NOISE

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # Routes of values that nothing speaks against.
 AGREEING = (Route.SELF_CONSISTENT, Route.CONSISTENT_WITH_DATA)
+# A standard error this many times the measured deviation says that bounds limit the latter.
+LIMITED = 3.0
 # Names that a title lists.
 MOST_NAMES = 4
 # Boxes along each axis: few enough to be named, enough to be somewhere.
@@ -202,6 +204,9 @@ def _limit(audit: Audit, axis: str) -> float:
 
 
 def _observe(audit: Audit, name: str) -> Action:
+    direction = audit.undetermined_direction(name)
+    if direction:
+        return _determine(direction)
     measured = audit.percent("resolution", name)
     tolerated = _limit(audit, "resolution")
     count = float(audit.used_layouts["observations"].values.mean())
@@ -220,8 +225,27 @@ def _observe(audit: Audit, name: str) -> Action:
         f"{number(need.noise_factor, '.2g')} times the noise. Sites that are chosen for their "
         "sensitivity may need far fewer."
     )
+    error = audit.standard_error_percent[name]
+    if error > LIMITED * measured:
+        text += (
+            f" The bounds limit the first number: the standard error is {percent(error)}, "
+            "so that far more are needed."
+        )
+        numbers = (*numbers, Number("standard error without bounds", error, "%"))
     call = "twoaxis.suggest_sites(forward, parameters, noise, 200, points=...)"
     return Action("observations", f"Improve the observations of {name}", text, call, numbers)
+
+
+def _determine(direction: str) -> Action:
+    """Return what to do about a direction that the observations do not depend on."""
+    text = (
+        f"The observations do not depend on the direction {direction}, in coordinates of the "
+        "parameters (logarithms, unless declared linear). However many are made of this kind, they "
+        "determine no parameter in it by itself. Hold one of these parameters at a value that is "
+        "known otherwise, observe another quantity, or report the combination that is determined."
+    )
+    title = "Observe something else, or hold a parameter that the data do not determine"
+    return Action("observations", title, text)
 
 
 def _strengthen(audit: Audit, name: str) -> Action:

@@ -100,7 +100,9 @@ def _around_truth(audit: Audit, name: str) -> str:
     side = "above" if off > 0 else "below"
     words = [f"{_value(audit, name)}, {percent(abs(off))} {side} the truth"]
     spread = audit.percent("resolution", name)
-    if not math.isnan(spread):
+    if audit.undetermined_direction(name):
+        words.append("the data do not determine it")
+    elif not math.isnan(spread):
         words.append(f"the data allow ±{percent(spread)}")
     if route is Route.WITHIN_TOLERANCE and audit.tolerance is not None:
         words.append(f"within the tolerance of {percent(audit.tolerance.material)}")
@@ -129,13 +131,21 @@ def _around_candidate(audit: Audit, name: str) -> str:
     words = {
         Route.CONSISTENT_WITH_DATA: _consistent(audit, name),
         Route.SELF_CONSISTENT: "the value that its own field prefers; not compared with data",
-        Route.IMPROVE_OBSERVATIONS: "consistent with its field, but the data hardly determine it",
+        Route.IMPROVE_OBSERVATIONS: _loose(audit, name),
         Route.INSPECT_ENDPOINT_DELIVERY: _elsewhere(audit, name),
         Route.UNDETERMINED: f"the verdict is not determined{because}",
     }[route]
     left = noise_left(audit)
     declared = f"; the noise is declared {1 / left:.2g} times too large" if left < 1 else ""
     return f"{value}{interval}: {words}{declared}"
+
+
+def _loose(audit: Audit, name: str) -> str:
+    """Say that the data hardly determine a value, or not at all."""
+    direction = audit.undetermined_direction(name)
+    if direction:
+        return f"not determined, because the data do not depend on {direction}"
+    return "consistent with its field, but the data hardly determine it"
 
 
 def _consistent(audit: Audit, name: str) -> str:

@@ -81,8 +81,8 @@ _ADVICE = {
         "the field's freedom to absorb the equation; see residual norm, alignment and strength."
     ),
     Route.IMPROVE_OBSERVATIONS: (
-        "Observe more, at other sites or with less noise, or accept a larger tolerance: another "
-        "training method cannot supply what the data do not contain."
+        "Observe more, at other sites, with less noise or another quantity, or accept a larger "
+        "tolerance: another training method cannot supply what the data do not contain."
     ),
     Route.CODESIGN_OBSERVATIONS_AND_RESIDUAL_EVIDENCE: (
         "Both are needed: better observations, and a residual loss with more evidence about the "

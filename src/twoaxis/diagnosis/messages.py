@@ -23,6 +23,7 @@ history.other_end           the history ends elsewhere than at the delivered val
 question.*                  a bad answer that did not become the route
 data.size, data.outliers,   a check of the residuals of the matched fit alarms
 data.normality, data.whiteness
+data.on_bound               the matched fit lies on a bound of a parameter
 missing.*                   a part is missing: tolerance, resolution, data, delivered, evidence
 field.thinned               pictures show a sample of the points
 ==========================  =====================================================================
@@ -39,7 +40,7 @@ from typing import TYPE_CHECKING
 from twoaxis.diagnosis.decision_map import Route
 from twoaxis.diagnosis.functions import one_message_per_function
 from twoaxis.diagnosis.overview import MOST_DIRECTIONS
-from twoaxis.diagnosis.questions import material_percent, tested
+from twoaxis.diagnosis.questions import matched_on_bound, material_percent, tested
 from twoaxis.diagnosis.verdict import Directions
 from twoaxis.result import Message
 from twoaxis.text import number, percent
@@ -93,6 +94,10 @@ def _answers(audit: Audit) -> list[Message]:
     checks = audit.group("/checks")
     if checks is None:
         return found
+    bound = matched_on_bound(audit)
+    if bound:
+        text = f"{bound}: the data may want a value beyond it; widen its bounds"
+        found.append(Message("data.on_bound", text, "warning"))
     made = list(tested(audit))
     for row in range(checks.sizes["check"]):
         one = checks.isel(check=row)

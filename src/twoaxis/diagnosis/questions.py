@@ -47,7 +47,7 @@ from twoaxis.diagnosis.decision_map import Route
 from twoaxis.io import Layout, Variable
 from twoaxis.resolution.misfit import FEWEST
 from twoaxis.statistics import squares_above, squares_below, squares_limit
-from twoaxis.text import number, p_equals, percent
+from twoaxis.text import number, p_equals, percent, visible
 
 if TYPE_CHECKING:
     from twoaxis.diagnosis.result import Audit
@@ -64,6 +64,8 @@ ARRIVED = 0.5
 # A loss that falls by more than this, in percent, within the last fifth of training has not
 # converged.
 LOSS_FALLS = 20.0
+# A fit lies on a bound when it is nearer to it than this share of the range.
+ON_BOUND = 1e-6
 # The material tolerance in percent, where none is declared.
 MATERIAL = 5.0
 
@@ -206,15 +208,33 @@ def _model(audit: Audit, alarm: float) -> Question:
         return Question("model", "yes", text, p_value=min(p for p, _, _ in rows.values()))
     p, size, meaning = rows[bad[0]]
     also = "".join(f"; {rows[name][2]}" for name in bad[1:])
+    bound = matched_on_bound(audit)
+    first = f"{bound}: widen its bounds first; " if bound else ""
     return Question(
         "model",
         "no",
-        f"{meaning} (p {p_equals(p)}){also}",
+        f"{first}{meaning} (p {p_equals(p)}){also}",
         Route.MODEL_DOES_NOT_FIT,
         measured=size,
         p_value=p,
-        brief=meaning.partition(":")[0],
+        brief=bound or meaning.partition(":")[0],
     )
+
+
+def matched_on_bound(audit: Audit) -> str:
+    """Say that the matched fit lies on a bound, where the data may want a value beyond it."""
+    matched = audit.group("/matched")
+    if matched is None:
+        return ""
+    for name in audit.names:
+        parameter, estimate = audit.parameters[name], float(matched["estimate"].sel(parameter=name))
+        low, high = parameter.coordinate_bounds
+        at, room = float(parameter.to_coordinate(estimate)), ON_BOUND * (high - low)
+        if not low + room < at < high - room:
+            side, end = ("lower", 0) if at <= low + room else ("upper", 1)
+            bound = number(parameter.bounds[end])
+            return f"the matched fit lies on the {side} bound of {visible(name)}, {bound}"
+    return ""
 
 
 def _field(audit: Audit, alarm: float) -> list[Question]:

@@ -582,6 +582,22 @@ class Audit(Result[xr.DataTree]):
         predicted = self.used_layouts["fisher_sd_percent"].mean("layout")
         return {name: float(predicted.sel(parameter=name)) for name in self.names}
 
+    def undetermined_direction(self, name: str) -> str:
+        """Return a direction with this parameter that the observations do not depend on, in words.
+
+        Empty where they depend on all of them. More observations of the same kind do not help
+        with such a direction.
+        """
+        if self.resolution is None or not np.isinf(self.standard_error_percent[name]):
+            return ""
+        found = self.resolution.directions()
+        null = found[np.isinf(found["standard_error_percent"])]
+        if self.layout is not None:
+            null = null.loc[[self.layout]]
+        row = null.loc[null[name].abs().idxmax()]
+        shares = [float(row[n]) if n in row.index else 0.0 for n in self.parameters]
+        return self.parameters.direction_words(shares)
+
     @cached_property
     def tolerance(self) -> Tolerance | None:
         """The declared tolerances."""
