@@ -282,3 +282,15 @@ def test_an_integrator_that_stops_early_is_a_failed_run():
     found = ta.resolve(forward, rate, noise=0.05, replicas=5, bank=41, progress=False)
     assert np.isfinite(found.data["estimate"]).all()
     assert "resolution.excluded_values" in [message.code for message in found.messages]
+
+
+def test_a_forward_model_that_draws_random_numbers():
+    generator = np.random.default_rng(0)
+    with pytest.raises(ta.InputError) as raised:
+        ta.resolve(
+            lambda k: np.exp(-k * np.arange(9.0)) + 0.01 * generator.standard_normal(9),
+            {"k": ta.Parameter(truth=1.0, bounds=(0.5, 2.0))},
+            noise=0.02,
+            replicas=5,
+        )
+    assert "deterministic" in raised.value.expected

@@ -144,7 +144,8 @@ class ForwardModel:
         self._engine = engine
         self._run = Run(forward, self.parameters, vectorized, name)
         check_callable(name, forward, self.parameters.argument_names)
-        self.shape, self.center_values = self._first_call(center)
+        self._center = dict(center)
+        self.shape, self.center_values = self._call_at_center()
         self.entries: IndexArray = np.arange(self.size)
 
     @property
@@ -249,8 +250,21 @@ class ForwardModel:
             )
         return array.reshape(batch, -1)
 
-    def _first_call(self, center: Mapping[str, float]) -> tuple[tuple[int, ...], FloatArray]:
+    def check_deterministic(self) -> None:
+        """Raise `InputError` if another call at the center returns something else."""
+        _, again = self._call_at_center()
+        differ = ~((again == self.center_values) | (np.isnan(again) & np.isnan(self.center_values)))
+        if differ.any():
+            apart = np.abs(again - self.center_values)[differ].max()
+            raise InputError(
+                f"a deterministic {self.name}: noise-free predictions",
+                f"two calls at the same parameters that differ by up to {apart:.3g}",
+                "fix the seed of the random numbers that it draws, or return their mean",
+            )
+
+    def _call_at_center(self) -> tuple[tuple[int, ...], FloatArray]:
         """Return shape and values of the output from a call at the center."""
+        center = self._center
         physical = {name: np.array([center[name]]) for name in self.parameters}
         self.runs += 1
         try:

@@ -545,6 +545,7 @@ def _accuracy_messages(
     worst = np.max([f.derivative_error for f in facts], axis=0)
     for name, change in zip(setup.parameters, (100 * worst).tolist(), strict=True):
         if change > 100 * DERIVATIVE_ACCURACY:
+            setup.model.check_deterministic()  # the commonest reason
             messages.append(
                 Message(
                     "resolution.derivative",
