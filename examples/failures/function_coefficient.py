@@ -125,7 +125,14 @@ for name, source in (("f of the question", asked), ("f = 10", even)):
     print(f"==== {name}\n\n{found}\n")
     found.to_html(f"function_coefficient_{source.__name__}.html")
     matched = found.group("/matched")
-    rows.append((name, list(frozen.parameters.delivered.values()), matched["lower"].values, matched["upper"].values))
+    rows.append(
+        (
+            name,
+            list(frozen.parameters.delivered.values()),
+            matched["lower"].values,
+            matched["upper"].values,
+        )
+    )
 
 print("x       q(x)   " + "   ".join(f"{name}: delivered, 95% interval" for name, *_ in rows))
 for j, place in enumerate(nodes):

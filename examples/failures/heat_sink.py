@@ -48,15 +48,18 @@ def flow():
     open_y[:, 1:-1] = ~fin[:, 1:] & ~fin[:, :-1]
     solved = open_x.copy()
     solved[0] = False
-    ends = [
-        (number[1:][s], number[:-1][s]) for s in (solved[1:-1],)
-    ] + [(number[:, 1:][open_y[:, 1:-1]], number[:, :-1][open_y[:, 1:-1]])]
+    ends = [(number[1:][s], number[:-1][s]) for s in (solved[1:-1],)] + [
+        (number[:, 1:][open_y[:, 1:-1]], number[:, :-1][open_y[:, 1:-1]])
+    ]
     one, other = (np.concatenate(side) for side in zip(*ends, strict=True))
     outlet = number[-1]
     diagonal = np.r_[one, other, outlet, number[fin]]
     weights = np.r_[np.ones(len(one) * 2), np.full(rows, 2.0), np.ones(fin.sum())]
     matrix = coo_array(
-        (np.r_[weights, -np.ones(2 * len(one))], (np.r_[diagonal, one, other], np.r_[diagonal, other, one])),
+        (
+            np.r_[weights, -np.ones(2 * len(one))],
+            (np.r_[diagonal, one, other], np.r_[diagonal, other, one]),
+        ),
     )
     poisson = splu(csc_array(matrix))
     u, v = np.where(open_x, inlet, 0.0), np.zeros((columns, rows + 1))
@@ -71,9 +74,7 @@ def flow():
         u_y = (wide[1:-1, 2:] - wide[1:-1, :-2]) / (2 * h)
         spread = wide[2:, 1:-1] + wide[:-2, 1:-1] + wide[1:-1, 2:] + wide[1:-1, :-2]
         new_u = u.copy()
-        new_u[1:] += dt * (
-            viscosity * (spread - 4 * u[1:]) / h**2 - u[1:] * u_x - mean_v[1:] * u_y
-        )
+        new_u[1:] += dt * (viscosity * (spread - 4 * u[1:]) / h**2 - u[1:] * u_x - mean_v[1:] * u_y)
         tall = np.pad(v, ((1, 1), (0, 0)), mode="edge")
         tall[0] = -tall[1]
         mean_u = (u[1:] + u[:-1]) / 2
@@ -102,7 +103,9 @@ def temperature(u, v, D, order):
     entries = []
 
     def add(equation, unknown, weight):
-        entries.append([np.broadcast_to(part, weight.shape).ravel() for part in (equation, unknown, weight)])
+        entries.append(
+            [np.broadcast_to(part, weight.shape).ravel() for part in (equation, unknown, weight)]
+        )
 
     def faces(velocity, low, high, below, above):
         """Advection and diffusion between cells `low` and `high`; the next ones are upstream."""
@@ -113,7 +116,9 @@ def temperature(u, v, D, order):
         smooth = (order == 3) & (upstream >= 0) & ~fin.ravel()[np.maximum(upstream, 0)]
         share = np.where(smooth, [[6 / 8], [3 / 8], [-1 / 8]], [[1.0], [0.0], [0.0]])
         for cell, sign in ((low, 1.0), (high, -1.0)):
-            for unknown, part in zip((center, downstream, np.maximum(upstream, 0)), share, strict=True):
+            for unknown, part in zip(
+                (center, downstream, np.maximum(upstream, 0)), share, strict=True
+            ):
                 add(cell, unknown, sign * velocity * part)
             add(cell, low, sign * conducts)
             add(cell, high, -sign * conducts)
@@ -123,14 +128,22 @@ def temperature(u, v, D, order):
     faces(*(a.ravel() for a in (u[1:-1], number[:-1], number[1:], along[1:-3], along[4:])))
     side = np.full((columns, 1), -1)
     across = np.hstack([side, side, number, side])
-    faces(*(a.ravel() for a in (v[:, 1:-1], number[:, :-1], number[:, 1:], across[:, 1:-3], across[:, 4:])))
+    faces(
+        *(
+            a.ravel()
+            for a in (v[:, 1:-1], number[:, :-1], number[:, 1:], across[:, 1:-3], across[:, 4:])
+        )
+    )
     add(number[-1], number[-1], u[-1])  # out of the channel
     add(number[0], number[0], np.full(rows, 2 * D / h))  # into it, with c = 0
     equation, unknown, weight = (np.concatenate(part) for part in zip(*entries, strict=True))
     keep = ~fin.ravel()[equation]
     cells = number[fin]
     matrix = coo_array(
-        (np.r_[weight[keep], np.ones(len(cells))], (np.r_[equation[keep], cells], np.r_[unknown[keep], cells]))
+        (
+            np.r_[weight[keep], np.ones(len(cells))],
+            (np.r_[equation[keep], cells], np.r_[unknown[keep], cells]),
+        )
     )
     return spsolve(csc_array(matrix), fin.ravel().astype(float)).reshape(columns, rows)
 
@@ -200,7 +213,9 @@ def train(c, steps):
     def residual(chosen):
         nu, D = (inverted[name](place[chosen])[:, 0] for name in ("nu", "D"))
         equations = zip(moves, forces, (nu, nu, D), spreads, strict=True)
-        return sum((m[chosen] + f[chosen] - k * s[chosen]).square().mean() for m, f, k, s in equations)
+        return sum(
+            (m[chosen] + f[chosen] - k * s[chosen]).square().mean() for m, f, k, s in equations
+        )
 
     descend(inverted, residual, steps // 2)
     with torch.no_grad():
@@ -210,7 +225,7 @@ def train(c, steps):
 def audit(networks, D, c):
     """The diffusivity alone: its equation, and the solver with third-order advection."""
     bounds = (2e-4, 2e-2)
-    known = {"D": ta.Parameter(delivered=max(D, bounds[0]), bounds=bounds)}
+    known = {"D": ta.Parameter(delivered=float(np.clip(D, *bounds)), bounds=bounds)}
     resolution = ta.resolve(
         lambda D: temperature(u, v, D, order=3)[wake],
         known,
@@ -243,10 +258,16 @@ for name, order in (("third-order advection", 3), ("upwind advection", 1)):
     c = temperature(u, v, diffusivity, order)
     networks, delivered = train(c, steps=20 if quick else 10_000)
     found = audit(networks, delivered["D"], c)
-    print(f"==== data with {name}: nu = {delivered['nu']:.4g}, D = {delivered['D']:.4g}\n\n{found}\n")
+    print(
+        f"==== data with {name}: nu = {delivered['nu']:.4g}, D = {delivered['D']:.4g}\n\n{found}\n"
+    )
     found.to_html(f"heat_sink_{order}.html")
     matched = found.group("/matched").sel(parameter="D")
-    values = [delivered["D"], found.scan.minimum["D"], *(float(matched[n]) for n in ("estimate", "lower", "upper"))]
+    values = [
+        delivered["D"],
+        found.scan.minimum["D"],
+        *(float(matched[n]) for n in ("estimate", "lower", "upper")),
+    ]
     table.append((name, *(f"{1000 * value:.3f}" for value in values)))
 
 print(f"1000 D, which is {1000 * diffusivity} in the data")

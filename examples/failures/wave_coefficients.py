@@ -116,8 +116,9 @@ for name, initial in (("sin(pi x)", one_mode), ("sin(pi x) + sin(2 pi x)", two_m
     for one in truth:
         low, high = (float(matched[end].sel(parameter=one)) for end in ("lower", "upper"))
         delivered = frozen.parameters[one].delivered
-        rows.append(f"{one}  {delivered:8.4f}  {low:8.4f} to {high:8.4f}  {truth[one]:5.1f}  {name}")
+        rows.append(
+            f"{one}  {delivered:8.4f}  {low:8.4f} to {high:8.4f}  {truth[one]:5.1f}  {name}"
+        )
 
 print("   delivered  95% interval of the matched fit  truth  initial shape")
 print("\n".join(rows))
-

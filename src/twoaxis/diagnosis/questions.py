@@ -17,7 +17,10 @@ question           asked of                                bad when             
                                                            the material tolerance
 ``contradiction``  forward model at the delivered value    the deviance alarms, and the    5
                    against the matched fit                 value differs by more than the
-                                                           material tolerance
+                                                           material tolerance and lies
+                                                           outside its own interval; or no
+                                                           value within the tolerance is
+                                                           allowed
 =================  ======================================  ==============================  =======
 
 Routes: 1 the forward model does not describe these data; 2 the network has not fitted the data;
