@@ -127,6 +127,30 @@ def test_of_two_parameters_the_contradicted_one_is_named():
     assert found.routes == {"k": Route.CONTRADICTED_BY_DATA, "c": Route.CONSISTENT_WITH_DATA}
 
 
+@pytest.mark.parametrize("noisy", [True, False])
+def test_values_that_only_their_sum_contradicts_are_not_contradicted_one_by_one(noisy):
+    """The data determine k + c; the matched fit is one of many that are as good."""
+    names = {"k": 0.7, "c": 0.35}  # each is possible, and their sum is 5% too large
+
+    def sum_of_rates(k, c):
+        return np.exp(-(k + c) * T)
+
+    known = {n: ta.Parameter(delivered=v, bounds=(0.1, 2.0)) for n, v in names.items()}
+    frozen = ta.FrozenResidual(
+        lambda k, c: sum_of_rates(k, c) - sum_of_rates(**names), known, T, ta.views.Pointwise()
+    )
+    data = readings() if noisy else decay(TRUE)
+    resolution = ta.resolve(sum_of_rates, known, NOISE, data=data, replicas=5, progress=False)
+    wide = ta.audit(frozen, resolution=resolution, tolerance=ta.Tolerance(5, 5, 5))
+    (question,) = [q for q in wide.questions if q.code == "contradiction"]
+    assert question.measured > question.limit  # together they are outside
+    assert question.answer == "yes"
+    assert "do not determine" in question.reason
+    assert wide.route is Route.IMPROVE_OBSERVATIONS
+    close = ta.audit(frozen, resolution=resolution, tolerance=ta.Tolerance(1, 1, 1))
+    assert answers(close)["contradiction"] == "no"  # 1% does not undo what is wrong with the sum
+
+
 def test_parameters_that_are_contradicted_together_have_one_next_step():
     names = {"k": 1.2, "c": 1.3}
     known = {n: ta.Parameter(delivered=v, bounds=(0.2, 5.0)) for n, v in names.items()}
