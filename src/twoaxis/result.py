@@ -29,6 +29,7 @@ from twoaxis.errors import InputError
 from twoaxis.files import write_whole
 from twoaxis.io import Layout, Variable, labelled, read_attributes, read_netcdf, write_netcdf
 from twoaxis.parameters import Center, Parameters
+from twoaxis.unknown_function import Basis
 from twoaxis.version import __version__
 
 Data = TypeVar("Data", xr.Dataset, xr.DataTree)
@@ -299,6 +300,30 @@ class CenteredResult(Result[xr.Dataset]):
                 "write the file again; it was changed after it was saved",
             )
         super().check()
+
+
+class FunctionResult(Result[xr.Dataset]):
+    """A result about an unknown function.
+
+    Its layout holds the ``node`` values, its attributes ``function``, ``argument``, ``basis`` and
+    ``coordinate``.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        return str(self.data.attrs["function"])
+
+    @property
+    def basis(self) -> Basis:
+        """The nodes and the functions that interpolate between them."""
+        kind: Any = str(self.data.attrs["basis"])
+        return Basis(tuple(self.data["node"].values.tolist()), kind)
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether the coordinate is the logarithm."""
+        return str(self.data.attrs["coordinate"]) == "log"
 
 
 def interest_first(columns: Mapping[str, Any], parameters: Parameters) -> pd.DataFrame:

@@ -74,7 +74,7 @@ def strongest_pull(audit: Audit, name: str) -> Region | None:
     strength, own = (audit.score.data[n].values[np.ix_(kept, kept)] for n in ("strength", "H"))
     sizes = np.sqrt(np.maximum(np.diag(own), 0.0))
     pulls = boxes.sums(group["contribution"].sel(parameter=audit.names).values)
-    parts = np.array([least_step(strength, pull, sizes)[0] for pull in pulls])
+    parts, _ = least_step(strength, pulls, sizes)
     moved = parts[:, audit.names.index(name)]
     total = float(np.abs(moved).sum())
     if not total:

@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.geometry.score import NULL_SHARE, direction_status, terms_of
 from twoaxis.io import Layout, Variable
-from twoaxis.result import Result
+from twoaxis.result import FunctionResult
 from twoaxis.text import number, percent, visible
-from twoaxis.unknown_function import Basis, directions_of
+from twoaxis.unknown_function import directions_of
 
 if TYPE_CHECKING:
     from twoaxis.geometry.scan import FrozenScan
@@ -68,7 +67,7 @@ LAYOUT: Layout = {
 
 
 @final
-class FunctionPreference(Result[xr.Dataset]):
+class FunctionPreference(FunctionResult):
     """What a frozen field prefers of an unknown function.
 
     Made by `Score.function`, which adds the directions, or by `FrozenScan.function`.
@@ -80,26 +79,14 @@ class FunctionPreference(Result[xr.Dataset]):
         "/": ("function", "argument", "basis", "coordinate", "source", "centered_on")
     }
 
-    @property
-    def name(self) -> str:
-        """Name of the function."""
-        return str(self.data.attrs["function"])
-
-    @property
-    def basis(self) -> Basis:
-        """The nodes and the functions that interpolate between them."""
-        kind: Any = str(self.data.attrs["basis"])
-        return Basis(tuple(self.data["node"].values.tolist()), kind)
-
     def derived(self) -> dict[str, Any]:
         """Return the curves, computed from the node values."""
         data, basis = self.data, self.basis
         places = basis.grid()
         matrix = basis.matrix(places)
         center, moved = data["center_value"].values, data["node_displacement"].values
-        logarithmic = str(data.attrs["coordinate"]) == "log"
         with np.errstate(over="ignore"):
-            preferred = center * np.exp(moved) if logarithmic else center + moved
+            preferred = center * np.exp(moved) if self.logarithmic else center + moved
         found: dict[str, Any] = {
             "place": places,
             "center": matrix @ center,
@@ -159,7 +146,7 @@ class FunctionPreference(Result[xr.Dataset]):
         data, argument = self.data, visible(str(self.data.attrs["argument"]))
         where, size = self.largest
         shown = number(size, "+.3g")
-        if str(data.attrs["coordinate"]) == "log":
+        if self.logarithmic:
             shown += f" ({percent(100 * float(np.expm1(min(size, 700.0))), '+')})"
         weak = self.weak_directions
         kind = {"truth": "the truth", "delivered": "the candidate"}

@@ -239,25 +239,38 @@ def _seen_basis(H: FloatArray) -> FloatArray:
     return np.asarray((vectors[:, seen] / np.sqrt(values[seen])).T / scale)
 
 
-def least_step(S: FloatArray, b: FloatArray, strength: FloatArray) -> tuple[FloatArray, int]:
+def least_step(
+    S: FloatArray, b: FloatArray, strength: FloatArray
+) -> tuple[FloatArray, NDArray[np.intp]]:
     """Return ``-S^+ b`` and the dimension of the null space of S; the step is linear in b.
 
-    `strength` is ``sqrt(H_ii)`` of the parameters, with nuisance parameters not yet projected out.
+    Parameters
+    ----------
+    S : array, shape (..., d, d)
+    b : array, shape (..., d)
+    strength : array, shape (..., d)
+        ``sqrt(H_ii)`` of the parameters, with nuisance parameters not yet projected out.
 
+    Notes
+    -----
     The null space is determined with every parameter in units of its own strength, sqrt(H_ii), so
     that neither the units in which parameters are written nor nuisance parameters that absorb
     everything can hide a direction.
     """
     scale = np.where(strength > 0, strength, 1.0)
-    values, vectors = np.linalg.eigh(S / np.outer(scale, scale))
+    values, vectors = np.linalg.eigh(S / (scale[..., :, None] * scale[..., None, :]))
     # The largest eigenvalue is at least one where no nuisance parameter absorbs anything.
-    null = values <= NULL_SHARE * max(values[-1], float(strength.any()))
-    along = vectors.T @ (b / scale)
-    step = -(vectors @ np.where(null, 0.0, along / np.where(null, 1.0, values))) / scale
+    largest = np.maximum(values[..., -1:], strength.any(axis=-1, keepdims=True))
+    null = values <= NULL_SHARE * largest
+    along = np.einsum("...ij,...i->...j", vectors, b / scale)
+    along = np.where(null, 0.0, along / np.where(null, 1.0, values))
+    step = -np.einsum("...ij,...j->...i", vectors, along) / scale
     if null.any():  # of all solutions, the one of least norm in the coordinates
-        blind, _ = np.linalg.qr(vectors[:, null] / scale[:, None])
-        step = step - blind @ (blind.T @ step)
-    return step, int(null.sum())
+        # Null directions come first, so that the first columns of Q span them.
+        span = np.linalg.qr(vectors / scale[..., :, None]).Q
+        blind = np.where(null[..., None, :], span, 0.0)
+        step = step - np.einsum("...ij,...kj,...k->...i", blind, blind, step)
+    return step, null.sum(axis=-1)
 
 
 def unseen_parameters(names: Sequence[str], eigenvectors: FloatArray, null: BoolArray) -> set[str]:

@@ -40,7 +40,7 @@ from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_vi
 from twoaxis.geometry import Score
 from twoaxis.geometry.derivatives import STEP, Derivative, linearize
 from twoaxis.geometry.regions import Regions, regions_of
-from twoaxis.geometry.score import NULL_SHARE, score_from, without_nuisance
+from twoaxis.geometry.score import NULL_SHARE, least_step, score_from, without_nuisance
 from twoaxis.geometry.spectrum import spectrum_from
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Parameters, Unknowns
@@ -413,22 +413,11 @@ def displacements(
     As in `twoaxis.score`, every parameter is taken in units of its own strength before it is
     decided what is seen; here strength below rounding of the *whole* one counts as none.
     """
-    total = np.maximum(np.diagonal(whole), 0.0)
     diagonal = np.diagonal(H, axis1=1, axis2=2)
-    lost = diagonal <= NULL_SHARE * total
-    scale = np.where(lost, 1.0, np.sqrt(np.where(lost, 1.0, diagonal)))
-    kept = ~(lost[:, :, None] | lost[:, None, :])
-    scaled = np.where(kept, H / (scale[:, :, None] * scale[:, None, :]), 0.0)
-    values, vectors = np.linalg.eigh(scaled)
-    null = values <= NULL_SHARE * np.maximum(values[:, -1:], 0.0)
-    along = np.einsum("rij,ri->rj", vectors, np.where(lost, 0.0, B / scale))
-    along = np.where(null, 0.0, along / np.where(null, 1.0, values))
-    step = -np.einsum("rij,rj->ri", vectors, along) / scale
-    # Of all solutions, the one of least norm in the coordinates.
-    blind = np.where(null[:, None, :], vectors / scale[:, :, None], 0.0)
-    excess = np.einsum("rij,rj->ri", np.linalg.pinv(blind), step)
-    step = step - np.einsum("rij,rj->ri", blind, excess)
-    return step, null.sum(axis=1)
+    lost = diagonal <= NULL_SHARE * np.maximum(np.diagonal(whole), 0.0)
+    kept = np.where(lost[:, :, None] | lost[:, None, :], 0.0, H)
+    strength = np.sqrt(np.where(lost, 0.0, diagonal))
+    return least_step(kept, np.where(lost, 0.0, B), strength)
 
 
 # ------------------------------------------------------------------ the function

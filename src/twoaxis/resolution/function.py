@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable
 from twoaxis.resolution.fisher import NULL_COMPONENT, NULL_SHARE
-from twoaxis.result import Result, require
+from twoaxis.result import FunctionResult, require
 from twoaxis.text import number, percent, visible
 from twoaxis.unknown_function import Basis, directions_of
 
@@ -95,7 +95,7 @@ LAYOUT: Layout = {
 
 
 @final
-class FunctionResolution(Result[xr.Dataset]):
+class FunctionResolution(FunctionResult):
     """How well the observations of one layout determine an unknown function.
 
     Made by `Resolution.function`.
@@ -106,22 +106,6 @@ class FunctionResolution(Result[xr.Dataset]):
     attributes: ClassVar = {
         "/": ("function", "argument", "basis", "coordinate", "layout", "level", "centered_on")
     }
-
-    @property
-    def name(self) -> str:
-        """Name of the function."""
-        return str(self.data.attrs["function"])
-
-    @property
-    def basis(self) -> Basis:
-        """The nodes and the functions that interpolate between them."""
-        kind: Any = str(self.data.attrs["basis"])
-        return Basis(tuple(self.data["node"].values.tolist()), kind)
-
-    @property
-    def logarithmic(self) -> bool:
-        """Whether the coordinate is the logarithm."""
-        return str(self.data.attrs["coordinate"]) == "log"
 
     def derived(self) -> dict[str, Any]:
         """Return curves, bands and kernels, computed from the node values and the information."""

@@ -23,7 +23,7 @@ from twoaxis.problems import Problem
 from twoaxis.runs.engines import Engine
 from twoaxis.runs.run import Run
 from twoaxis.runs.store import RunStore
-from twoaxis.runs.train import trained
+from twoaxis.runs.train import train_specs
 from twoaxis.training.backends import Device
 from twoaxis.training.methods import Method, get_method
 from twoaxis.training.settings import RunSpec, run_key, settings_for, starting_values
@@ -205,7 +205,7 @@ class Pipeline:
         keys = [run_key(self.settings, spec) for spec in specs]
         # The same values with the same seed are one run.
         distinct = dict(zip(keys, specs, strict=True))
-        runs, _ = trained(
+        runs = train_specs(
             self.settings,
             list(distinct.values()),
             store=self.store,
@@ -214,6 +214,7 @@ class Pipeline:
             workers=self.workers,
             batch=self.batch,
             progress=self.progress,
+            require_one=False,
         )
         there, status = runs.data["trained"].values, runs.data["status"].values
         found = {

@@ -194,44 +194,13 @@ def train_specs(
     scheduler: str | None = None,
     batch: int | None = None,
     progress: bool | Bars = True,
+    require_one: bool = True,
 ) -> Runs:
     """Train runs that share their settings; see `train` for the options.
 
-    For runs whose starting or fixed values differ.
+    For runs whose starting or fixed values differ. `require_one` raises the first error if all of
+    them failed; without it the table says why each did.
     """
-    found, error = trained(
-        settings,
-        specs,
-        snapshots=snapshots,
-        store=store,
-        overwrite=overwrite,
-        engine=engine,
-        device=device,
-        workers=workers,
-        scheduler=scheduler,
-        batch=batch,
-        progress=progress,
-    )
-    if not found.data["trained"].values.any():
-        raise error or WorkerError(str(found.data["status"].values[0]))
-    return found
-
-
-def trained(
-    settings: Settings,
-    specs: Sequence[RunSpec],
-    *,
-    snapshots: int | Sequence[int] = 0,
-    store: str | Path | RunStore | None = None,
-    overwrite: bool = False,
-    engine: str | Engine | None = None,
-    device: Device = "auto",
-    workers: int | None = None,
-    scheduler: str | None = None,
-    batch: int | None = None,
-    progress: bool | Bars = True,
-) -> tuple[Runs, BaseException | None]:
-    """Train, and return the table and the first error; see `train_specs`, which raises it."""
     check_specs(settings.problem, specs)
     steps = snapshot_steps(snapshots, settings.steps)
     whole = Batch(settings, tuple(specs), steps)
@@ -265,7 +234,12 @@ def trained(
     tasks = [Task(number, each) for number, each in enumerate(batches)]
     work = Training(None if home is None else str(home.directory), device, overwrite)
     outcomes = _executed(chosen, tasks, work, settings, progress)
-    return _table(whole, tasks, outcomes, home, known)
+    found = _table(whole, tasks, outcomes, home, known)
+    if require_one and not found.data["trained"].values.any():
+        errors = (outcomes[n].error for n in sorted(outcomes))
+        first = next((each for each in errors if each is not None), None)
+        raise first or WorkerError(str(found.data["status"].values[0]))
+    return found
 
 
 def _stored(
@@ -338,8 +312,8 @@ def _table(
     outcomes: Mapping[int, Outcome],
     store: RunStore | None,
     known: Mapping[str, Run | None],
-) -> tuple[Runs, BaseException | None]:
-    """Return the runs in the order that was asked for, and the first error."""
+) -> Runs:
+    """Return the runs in the order that was asked for."""
     problem, method = whole.settings.problem, whole.settings.method.name
     task_of = {key: task.number for task in tasks for key in task.batch.keys}
     in_memory = {run.key: run for outcome in outcomes.values() for run in outcome.runs}
@@ -359,8 +333,6 @@ def _table(
         rows.append(row_of(run, outcome.worker, outcome.attempts))
         if store is None or len(kept) < KEPT_RUNS:
             kept[number] = run
-    errors = (outcomes[n].error for n in sorted(outcomes))
-    error = next((each for each in errors if each is not None), None)
     if store is None:
-        return Runs.from_rows(rows, kept.__getitem__), error
-    return Runs.from_store(rows, store, problem, kept), error
+        return Runs.from_rows(rows, kept.__getitem__)
+    return Runs.from_store(rows, store, problem, kept)

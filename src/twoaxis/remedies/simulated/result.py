@@ -166,9 +166,15 @@ class SimulatedAudit(Result[xr.Dataset]):
     def _mean(self, variable: str, name: str) -> tuple[float, float]:
         values = self.data[variable].sel(parameter=name).values
         known = values[~np.isnan(values)]
-        if len(known) < 2:
-            return (float(known.mean()) if known.size else np.nan), np.nan
-        return float(known.mean()), float(known.std(ddof=1) / np.sqrt(len(known)))
+        if not known.size:
+            return np.nan, np.nan
+        return float(known.mean()), self._sd(variable, name) / np.sqrt(len(known))
+
+    def _sd(self, variable: str, name: str) -> float:
+        """Standard deviation over the replicas; NaN with fewer than two."""
+        values = self.data[variable].sel(parameter=name).values
+        known = values[~np.isnan(values)]
+        return float(known.std(ddof=1)) if len(known) > 1 else np.nan
 
     @property
     def bias(self) -> dict[str, float]:
@@ -296,7 +302,7 @@ class SimulatedAudit(Result[xr.Dataset]):
             return [Message("simulation.constant", text, "warning")]
         found = []
         mean, error = self._means["delivered"][name]
-        scatter = float(self.summary()["sd"].to_dict()[name, "delivered"])
+        scatter = self._sd(TERMS["delivered"], name)
         numbers = {"bias": mean, "standard_error": error, "sd": scatter}
         if abs(mean) < CLEAR * error:
             text = (
@@ -336,7 +342,7 @@ class SimulatedAudit(Result[xr.Dataset]):
                 rows[name, term] = {
                     "mean": mean,
                     "standard_error": error,
-                    "sd": float(values[known].std(ddof=1)) if known.sum() > 1 else np.nan,
+                    "sd": self._sd(TERMS[term], name),
                     "mean_size_percent": float(sizes[known].mean()) if known.any() else np.nan,
                     "replicas": int(known.sum()),
                 }
