@@ -58,9 +58,9 @@ class Faults:
         """Kill clients, and start them again until their sweep is done."""
         while self.counts["killed client"] < wanted:
             store = self.new_store()
-            # Every fourth sweep has workers, which must not outlive their client.
-            engine = "local" if self.stores % 4 == 3 else "in-process"
-            most = self.seconds * (2 if engine == "local" else 1)
+            # Every second sweep has workers, which must not outlive their client.
+            engine = ("in-process", "local", "in-process", "dask")[self.stores % 4]
+            most = self.seconds * {"in-process": 1, "local": 2, "dask": 2}[engine]
             # A few times each; on a busy machine no sweep would ever end otherwise.
             for _ in range(int(self.random.integers(1, 6))):
                 child = Child(store, engine)
@@ -69,7 +69,8 @@ class Faults:
                 if not child.kill():
                     break
                 self.counts["killed client"] += 1
-                self.counts["killed client that had workers"] += bool(left)
+                if left:
+                    self.counts[f"killed client that had {engine} workers"] += 1
                 if not soon(lambda left=left: not any(map(is_alive, left))):
                     raise SystemExit("a worker outlived its client")
             Child(store, engine).finish()

@@ -8,7 +8,7 @@ and nothing left over that a later sweep does not remove.
 
     python benchmarks/faults.py            # 50 killed clients and some of everything else
     python benchmarks/faults.py --quick    # one killed client, one worker, four damaged files
-    python benchmarks/faults.py --kinds dask,scheduler --count 10 --seed 1
+    python benchmarks/faults.py --kinds dask=10,scheduler=3 --seed 1
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ from fault_sweeps import RUNS, STEPS, client
 import twoaxis as ta
 from twoaxis.files import write_whole
 
+# What is counted as a kill, each of one process.
+KILLS = (
+    *("killed client", "killed local worker", "killed dask worker", "restarted scheduler"),
+    "killed client beside another",
+)
 # Who does a fault, and how often: in full, and for a check.
 KINDS = {
     "client": (Faults.kill_clients, 50, 1),
@@ -53,6 +58,8 @@ def report(counts: Counter[str], seed: int, seconds: float) -> str:
     lines += ["", *(f"{name:50}{count:7,}" for name, count in done), ""]
     lines += ["Afterwards every run was there once, with its checksums, the bits and the table of"]
     lines += [f"an undisturbed sweep: all {counts['runs checked']:,} runs, in {seconds:.0f} s."]
+    kills = sum(count for name, count in counts.items() if name in KILLS)
+    lines += [f"{kills} processes were killed."] if kills else []
     return "\n".join(lines) + "\n"
 
 
@@ -79,8 +86,7 @@ QUICK = ("client", "local", "files")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one of some faults")
-    parser.add_argument("--kinds", help=f"which faults: {','.join(KINDS)}")
-    parser.add_argument("--count", type=int, help="how many of each instead")
+    parser.add_argument("--kinds", help=f"which faults, as client=10,dask: {','.join(KINDS)}")
     parser.add_argument("--seed", type=int, default=0, help="of the random moments")
     parser.add_argument("--out", type=Path, help="file for the counts")
     parser.add_argument("--client", nargs="+", help=argparse.SUPPRESS)
@@ -89,13 +95,16 @@ def main() -> None:
         sys.exit(client(*options.client))
     usual = QUICK if options.quick else tuple(KINDS)
     kinds = options.kinds.split(",") if options.kinds else usual
-    if not set(kinds) <= set(KINDS):
-        parser.error(f"--kinds takes some of {', '.join(KINDS)}")
+    counts = {kind: count for kind, _, count in (each.partition("=") for each in kinds)}
+    if not set(counts) <= set(KINDS) or not all(
+        count.isdigit() for count in counts.values() if count
+    ):
+        parser.error(f"--kinds takes some of {', '.join(KINDS)}, each with or without =COUNT")
     column = 2 if options.quick else 1
-    wanted = {kind: options.count or KINDS[kind][column] for kind in kinds}
+    wanted = {kind: int(count or KINDS[kind][column]) for kind, count in counts.items()}
     began = time.monotonic()
-    counts = disturbed(wanted, options.seed)
-    text = report(counts, options.seed, time.monotonic() - began)
+    done = disturbed(wanted, options.seed)
+    text = report(done, options.seed, time.monotonic() - began)
     print("\n" + text)
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -141,6 +141,33 @@ def refuse_masked(name: str, values: object) -> None:
         )
 
 
+class StorageError(OSError):
+    """A file that could not be written: the disk is full, or it failed.
+
+    Parameters
+    ----------
+    place : path
+        Of the file.
+    why : str
+        What the system says.
+    """
+
+    def __init__(self, place: object, why: str) -> None:
+        self.place, self.why = visible(place), visible(why)
+        super().__init__(
+            f"expected space for {self.place!r}, got {self.why!r}; fix: make space or choose "
+            "another place, then repeat the call; nothing was left half written"
+        )
+
+    @classmethod
+    def of(cls, place: object, error: OSError) -> StorageError:
+        """Return an error of the system as one that names the file; such a one passes through."""
+        return error if isinstance(error, cls) else cls(place, error.strerror or str(error))
+
+    def __reduce__(self) -> tuple[type[StorageError], tuple[str, str]]:
+        return type(self), (self.place, self.why)
+
+
 class LibraryWarning(UserWarning):
     """Base of the warnings of this library; unprintable characters are escaped."""
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, StorageError
 
 TEMPORARY = ".twoaxis-"
+# Errors of a disk that has no space for this user.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def ensure_writable(path: str | os.PathLike[str]) -> Path:
@@ -38,13 +41,21 @@ def ensure_writable(path: str | os.PathLike[str]) -> Path:
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise InputError(
+        raise _refusal(
+            error,
+            path,
             "a place where a file can be written",
-            f"{str(path)!r} ({reason})",
             "create the directory, or choose a path with write permission",
         ) from error
     return path
+
+
+def _refusal(error: OSError | ValueError, path: object, expected: str, fix: str) -> Exception:
+    """Return what to raise for a place that cannot be written: it is full, or it is none."""
+    if isinstance(error, OSError) and error.errno in FULL:
+        return StorageError.of(path, error)
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+    return InputError(expected, f"{str(path)!r} ({reason})", fix)
 
 
 def read_text(path: Path, most: int) -> str:
@@ -74,10 +85,10 @@ def ensure_directory(path: str | os.PathLike[str]) -> Path:
         directory = Path(path).resolve()
         directory.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise InputError(
+        raise _refusal(
+            error,
+            path,
             "a directory that exists or can be created",
-            f"{str(path)!r} ({reason})",
             "choose a path with write permission",
         ) from error
     ensure_writable(directory / f"{TEMPORARY}probe")
@@ -88,6 +99,13 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -
     """Call ``write(temporary)``, then move the temporary file to `path`.
 
     A reader sees the old file or the new one, never a part. After a failure nothing is left.
+
+    Raises
+    ------
+    InputError
+        No file can be written there.
+    StorageError
+        The disk is full, or it failed.
     """
     path = ensure_writable(path)
     temporary = temporary_beside(path)
@@ -99,8 +117,10 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -
             temporary.chmod(path.stat().st_mode & 0o777)
         temporary.replace(path)
         flush_directory(path.parent)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise StorageError.of(path, error) from error
         raise
     return path
 

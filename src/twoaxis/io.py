@@ -18,6 +18,7 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -221,11 +222,11 @@ def write_netcdf(path: str | os.PathLike[str], data: xr.Dataset | xr.DataTree) -
             "numbers, booleans and texts to write", str(fault), "convert it first"
         ) from fault
 
-    def write(target: Path) -> None:
-        with h5py.File(target, "w", track_order=True) as file:
-            _Writer(file).write_groups(groups)
-
-    return write_whole(path, write)
+    # In memory first: on a disk that gets full, HDF5 crashes.
+    content = BytesIO()
+    with h5py.File(content, "w", track_order=True) as file:
+        _Writer(file).write_groups(groups)
+    return write_whole(path, lambda target: target.write_bytes(content.getbuffer()))
 
 
 @dataclass(frozen=True)

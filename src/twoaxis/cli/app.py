@@ -7,10 +7,11 @@ used; 130, interrupted.
 from __future__ import annotations
 
 import codecs
+import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -42,6 +43,7 @@ def main() -> None:
     try:
         with _short_warnings():
             code = app(standalone_mode=False) or 0
+            sys.stdout.flush()  # here, where an error can be explained
     except (KeyboardInterrupt, typer.Abort):
         _interrupted()
     except Exception as error:
@@ -57,13 +59,23 @@ def _explained(error: Exception) -> int:
     if hasattr(error, "show") and hasattr(error, "exit_code"):
         error.show()
         return int(error.exit_code)
-    from twoaxis.errors import InputError, WorkerError
+    from twoaxis.errors import InputError, StorageError, WorkerError
+    from twoaxis.files import FULL
 
-    if not isinstance(error, (InputError, WorkerError)):
+    if isinstance(error, OSError) and error.errno in FULL:
+        error = StorageError(error.filename or "the output", str(error.strerror))
+        _print_nothing_more()
+    if not isinstance(error, (InputError, StorageError, WorkerError)):
         raise error
     message = shown(error, lines=isinstance(error, WorkerError))  # which may quote a worker
     err.print(f"[bold red]error:[/] {message}", soft_wrap=True, highlight=False)
     return 2 if isinstance(error, InputError) else 1
+
+
+def _print_nothing_more() -> None:
+    """Drop what could not be printed: Python would try it again when it ends."""
+    with suppress(OSError, ValueError):  # no file stands behind the stream
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _interrupted() -> None:

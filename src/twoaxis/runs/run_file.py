@@ -45,7 +45,7 @@ import pandas as pd
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, StorageError
 from twoaxis.files import flush_directory, flush_file, temporary_beside
 from twoaxis.observations import Dataset
 from twoaxis.problems import PROBLEMS, Problem
@@ -473,16 +473,18 @@ def write_run(run: Run, directory: str | Path, *, overwrite: bool = False) -> Pa
     target = Path(directory) / checked_key(run.key)
     if not overwrite and _is_taken(target):
         return target
-    _make_directory(target.parent)
     manifest, arrays = packed(run)
     whole = temporary_beside(target)
     try:
+        _make_directory(target.parent)
         whole.mkdir()
         for name, content in ((ARRAYS, arrays), (MANIFEST, manifest)):
             (whole / name).write_bytes(content)
             flush_file(whole / name)
         flush_directory(whole)
         put_in_place(whole, target, overwrite)
+    except OSError as error:
+        raise StorageError.of(target, error) from error
     finally:
         remove(whole)
     return target

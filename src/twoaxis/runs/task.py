@@ -9,6 +9,7 @@ of an undisturbed one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ import jax
 import numpy as np
 import pandas as pd
 
-from twoaxis.errors import InputError, WorkerError
+from twoaxis.errors import InputError, StorageError, WorkerError
 from twoaxis.parameters import Parameters
 from twoaxis.runs.checkpoint import checkpoint_path, load_checkpoint, save_checkpoint
 from twoaxis.runs.run import FINISHED, Run, Snapshot, frozen_view
@@ -114,7 +115,8 @@ class Training:
             done = batch.train(chosen, data, state, moved, keep, CHECKPOINT_SECONDS)
         except (KeyboardInterrupt, WorkerError):
             if state.step:
-                keep(state)
+                with suppress(StorageError):  # the last checkpoint is still there
+                    keep(state)
             raise
         runs = trained_runs(batch, done, chosen.program(batch.settings))
         if store is None:

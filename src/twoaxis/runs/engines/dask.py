@@ -9,15 +9,21 @@ Without a scheduler, a cluster is started on this machine for as long as the wor
 restarts a worker that dies at its work, but it loses one that dies while it starts, and waits
 without end for one that never gets ready. Here the first is replaced, the second given up, and
 an interrupt finds workers that can be ended, whatever they are doing.
+
+Whoever can talk to a scheduler or a worker can run code as the user who started it, and every user
+of a machine reaches its ports. The cluster that is started here talks to holders of a certificate
+alone, which is made for it and never leaves its processes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import platform
 import signal
 import socket
+import tempfile
 import time
 import uuid
 from asyncio import CancelledError
@@ -34,8 +40,9 @@ from distributed import Client, LocalCluster, as_completed
 from distributed.comm.core import CommClosedError
 from distributed.core import Status
 from distributed.scheduler import KilledWorker
+from distributed.security import Security
 
-from twoaxis.errors import InputError, WorkerError
+from twoaxis.errors import InputError, WorkerError, needs_extra
 from twoaxis.runs.engines.engine import Outcome, reason, this_process
 from twoaxis.runs.engines.local import check_workers
 from twoaxis.runs.task import Report, Task, Work
@@ -47,10 +54,22 @@ BEFORE_START = "distributed.nanny.pre-spawn-environ"
 # Dask asks for memory to be given back at once. A training takes and frees the same arrays at every
 # step, and runs at half its speed then.
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": None}
+# Dask serves HTTP in any case, without TLS: then nothing is behind it.
+NO_PAGES: dict[str, list[str]] = {
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+}
+
+
+def temporary_security() -> Security:
+    """Return credentials that whoever connects must have: a new key and its certificate."""
+    with needs_extra("dask", 'engine="dask" without a scheduler'):
+        importlib.import_module("cryptography")
+    return Security.temporary()
 
 
 @contextmanager
-def own_cluster(count: int, gpu: bool, patience: float) -> Iterator[str]:
+def own_cluster(count: int, gpu: bool, patience: float, security: Security) -> Iterator[str]:
     """Yield the address of a scheduler with `count` workers, or with those that could start.
 
     Parameters
@@ -60,23 +79,35 @@ def own_cluster(count: int, gpu: bool, patience: float) -> Iterator[str]:
         Whether the workers announce a resource ``GPU``.
     patience : float
         Seconds within which workers must be ready.
+    security : Security
+        Credentials of the scheduler, of its workers and of those who may connect.
     """
-    # A worker may be started again at any time, so the setting stays for as long as the cluster.
+    # A worker may be started again at any time, so the settings stay for as long as the cluster.
     known = dask.config.get(BEFORE_START)
-    with dask.config.set({BEFORE_START: {**known, **KEEP_MEMORY}}):
-        yield from _running_cluster(count, gpu, patience)
+    place = dask.config.get("temporary-directory", None)
+    with (
+        dask.config.set({BEFORE_START: {**known, **KEEP_MEMORY}, **NO_PAGES}),
+        # Workers unpickle what they have put there: nobody else may write to it.
+        tempfile.TemporaryDirectory(
+            prefix="twoaxis-dask-", dir=place, ignore_cleanup_errors=True
+        ) as scratch,
+    ):
+        yield from _running_cluster(count, gpu, patience, security, scratch)
 
 
-def _running_cluster(count: int, gpu: bool, patience: float) -> Iterator[str]:
+def _running_cluster(
+    count: int, gpu: bool, patience: float, security: Security, scratch: str
+) -> Iterator[str]:
     with interrupts_held():  # for the thread that starts the workers, now and later
         cluster = LocalCluster(
             n_workers=0,
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            # Dask serves pages in any case: on a free port, and to nobody else.
+            security=security,
             dashboard_address="127.0.0.1:0",
             scheduler_kwargs={"dashboard": False},
+            local_directory=scratch,
             memory_limit="auto",
             env=one_thread() | {"OPENBLAS_NUM_THREADS": "1"},
             resources={"GPU": 1} if gpu else {},
@@ -156,7 +187,7 @@ class Dask:
     ----------
     scheduler : str, optional
         Its address, such as ``tls://host:8786``; without it a cluster on this machine is
-        started, with one worker per core. TLS and the like come from Dask's own configuration.
+        started, with one worker per core.
     workers : int, optional
         Of the cluster on this machine.
     gpu : bool
@@ -164,6 +195,9 @@ class Dask:
     patience : float
         Seconds to wait for a scheduler that is not there, or not any more, and for the workers
         of a cluster on this machine.
+    security : distributed.Security, optional
+        Credentials. Without them, those of Dask's own configuration for a scheduler that is there,
+        and new ones, which nobody else has, for a cluster on this machine.
     """
 
     needs_store: ClassVar[bool] = True  # runs stay where they were trained
@@ -172,9 +206,16 @@ class Dask:
     workers: int | None = None
     gpu: bool = False
     patience: float = 60.0
+    security: Security | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_workers(self.workers)
+        if self.security is not None and not isinstance(self.security, Security):
+            raise InputError(
+                "credentials as a distributed.Security",
+                f"security={type(self.security).__name__}",
+                "pass distributed.Security(tls_ca_file=..., tls_client_cert=..., ...), or nothing",
+            )
 
     def describe(self) -> str:
         """Return a few words for the terminal."""
@@ -184,13 +225,17 @@ class Dask:
     def execute(self, tasks: Sequence[Task], work: Work, report: Report) -> Iterator[Outcome]:
         """Execute the tasks on the cluster."""
         with ExitStack() as stack:
-            address = self.scheduler or stack.enter_context(
-                own_cluster(self.workers or cores(), self.gpu, self.patience)
-            )
+            security = self.security
+            if self.scheduler is None:
+                security = security or temporary_security()
+                own = own_cluster(self.workers or cores(), self.gpu, self.patience, security)
+                address = stack.enter_context(own)
+            else:
+                address = self.scheduler
             standing = _State({task.number: task for task in tasks}, work, report, self.gpu)
             while standing.waiting:
                 try:
-                    with _connected(address, self.patience) as client:
+                    with _connected(address, self.patience, security) as client:
                         _check_versions(client)
                         yield from standing.through(client)
                 except GONE as error:
@@ -281,13 +326,13 @@ class _State:
         self.report(steps, self.note)
 
 
-def _connected(address: str, patience: float) -> Any:
+def _connected(address: str, patience: float, security: Security | None) -> Any:
     """Return a client, or say that nobody answers."""
     until = time.monotonic() + patience
     try:
         while True:
             try:
-                return Client(address, timeout=patience, set_as_default=False)
+                return Client(address, timeout=patience, set_as_default=False, security=security)
             except CommClosedError:
                 # A scheduler that ends while it answers may be started again.
                 if time.monotonic() > until:

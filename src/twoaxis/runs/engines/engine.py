@@ -61,7 +61,7 @@ class Engine(Protocol):
 def reason(error: BaseException) -> str:
     """Return an error as one line."""
     text = " ".join(str(error).split()) or type(error).__name__
-    plain = type(error).__name__ in ("InputError", "WorkerError")
+    plain = type(error).__name__ in ("InputError", "StorageError", "WorkerError")
     return text if plain else f"{type(error).__name__}: {text}"
 
 
