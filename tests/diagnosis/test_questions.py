@@ -214,6 +214,16 @@ def test_a_field_that_follows_the_noise():
     )
 
 
+def test_noise_that_is_declared_too_large():
+    """A field that misses the data as the matched fit does has not fitted noise; one below has."""
+    data = decay(TRUE) + 0.05 * (readings() - decay(TRUE))
+    found = audited(data=data, fitted=decay(TRUE))
+    assert answers(found) == {**GOOD, "training": "not known"}
+    assert found.route is Route.CONSISTENT_WITH_DATA
+    found = audited(data=data, fitted=data - 0.1 * (data - decay(TRUE)))
+    assert found.route is Route.FIELD_FITS_NOISE
+
+
 def path(left, steps=2000):
     """A recorded path that ends `left` before its goal, in the coordinate."""
     step = np.arange(0, steps + 1, 20)

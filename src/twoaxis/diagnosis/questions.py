@@ -252,21 +252,42 @@ def _field(audit: Audit, alarm: float) -> list[Question]:
     else:
         found = Question("field", "yes", words, None, rms, FIELD_FAR, p["field"])
     share = f"{100 * (1 - min(rms, 1.0) ** 2):.0f}%"
-    if rms < FIELD_NEAR and p["noise"] < alarm:
+    matched = _size_of_matched_fit(audit, alarm)
+    if rms < FIELD_NEAR * matched and p["noise"] < alarm:
         noise = Question(
             "noise",
             "no",
             f"{words}: {share} of the variance of the noise is in the field",
             Route.FIELD_FITS_NOISE,
             rms,
-            FIELD_NEAR,
+            FIELD_NEAR * matched,
             p["noise"],
             brief=f"it misses the data by only {rms:.2g} noise levels",
         )
     else:
         kept = "the misfit of the field is not far below one noise level"
-        noise = Question("noise", "yes", kept, None, rms, FIELD_NEAR, p["noise"])
+        if rms < FIELD_NEAR and matched < 1:
+            kept = (
+                f"{words}, but so does the matched fit, by {matched:.2g}: the noise is declared "
+                "too large"
+            )
+        noise = Question("noise", "yes", kept, None, rms, FIELD_NEAR * matched, p["noise"])
     return [found, noise]
+
+
+def _size_of_matched_fit(audit: Audit, alarm: float) -> float:
+    """Return the RMS of the matched fit in noise levels where it is far below one, else one.
+
+    The forward model has too few parameters to follow the noise. Where even its fit leaves less
+    than the declared noise, the data hold less of it, and a field that misses them by as little
+    has not fitted noise.
+    """
+    checks = audit.group("/checks")
+    if checks is None or "size" not in checks["check"].values:
+        return 1.0
+    row = checks.isel(check=list(checks["check"].values).index("size"))
+    size = float(row["statistic"])
+    return size if size < FIELD_NEAR and float(row["p_value"]) < alarm else 1.0
 
 
 def _training(audit: Audit) -> Question:
