@@ -53,9 +53,17 @@ def test_it_is_drawn_compared_and_kept(two, tmp_path):
     assert np.isnan(again.delivery.gap["a"])
 
 
+def test_the_first_action_asks_where_it_enters(two):
+    action, *rest = two.actions
+    assert action.kind == "equation"
+    assert "of a:" in action.text
+    assert "equation" not in {other.kind for other in rest}
+
+
 def test_directions_of_two_that_are_seen_only_together():
     found = audited(lambda a, k: (a * k - 5.7) * (1 + X), a=3.0, k=2.0)
     assert found.score.unseen == {"a", "k"}
+    assert "equation" not in {action.kind for action in found.actions}  # each enters by itself
     assert np.isnan(list(found.delivery.gap.values())).all()
     null, seen = found.verdict["direction_preference_percent"].values
     assert np.isnan(null)

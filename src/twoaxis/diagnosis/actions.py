@@ -106,8 +106,8 @@ class Action:
     Attributes
     ----------
     kind : str
-        "observations", "evidence", "delivery", "bias", "declare", "model", "fit", "training" or
-        "contradiction".
+        "observations", "evidence", "delivery", "bias", "declare", "equation", "model", "fit",
+        "training" or "contradiction".
     title : str
         A few words.
     text : str
@@ -131,7 +131,7 @@ class Action:
 
 def first_steps(audit: Audit) -> list[Action]:
     """Return what an audit by itself can say about what to do, the most urgent first."""
-    found: list[Action] = []
+    found = list(_connect(audit))
     for name, verdict in audit.subjects.items():
         if verdict.route in AGREEING:
             found.append(_simulate(audit, verdict.route))
@@ -141,6 +141,22 @@ def first_steps(audit: Audit) -> list[Action]:
             found += _of_parameter(audit, name)
     # Parameters that need the same thing in the same words get it once.
     return list(dict.fromkeys(found))
+
+
+def _connect(audit: Audit) -> Iterator[Action]:
+    """Ask where an unknown enters that the residual does not contain; before all else."""
+    own = audit.score.data["H"].values.diagonal()
+    strength = dict(zip(audit.parameters.names, own, strict=True))
+    lost = [name for name in audit.scalars if not strength[name]]
+    if lost:
+        names = _listed(lost if len(lost) <= MOST_NAMES else [*lost[:MOST_NAMES], "others"])
+        text = (
+            f"The residual is the same for every value of {names}: unless something else in the "
+            "training loss depends on it, training cannot find it, however long it runs. Check "
+            "that the unknown itself enters the equation or a condition, and not a number that was "
+            "read from it once."
+        )
+        yield Action("equation", f"Find out where {names} enters the loss", text)
 
 
 def _of_function(audit: Audit, name: str) -> Iterator[Action]:

@@ -31,8 +31,8 @@ A test *alarms* when its p-value, times the number of all tests that this audit 
 many checks there are. Around a truth the questions are answered too, and shown, but the route is
 the paper's.
 
-A noise level is the declared one, unless the matched fit leaves clearly less than that: then the
-noise was declared too large, and the field is compared with what the fit leaves (`noise_left`).
+A noise level is the declared one. If the matched fit leaves clearly less than that, the noise was
+declared too large, and ``noise`` compares the field with what the fit leaves (`noise_left`).
 
 `ask` has the rules; it reads nothing but the parts of an audit, so a loaded audit is asked again.
 """
@@ -49,7 +49,7 @@ import xarray as xr
 from twoaxis.diagnosis.decision_map import Route
 from twoaxis.io import Layout, Variable
 from twoaxis.resolution.misfit import FEWEST
-from twoaxis.statistics import squares_above, squares_below, squares_limit
+from twoaxis.statistics import squares_below, squares_limit
 from twoaxis.text import number, p_equals, percent, visible
 
 if TYPE_CHECKING:
@@ -245,14 +245,10 @@ def _field(audit: Audit, alarm: float) -> list[Question]:
     if fit is None:
         missing = "it is not known what the field predicts for the observations, or their noise"
         return [Question(code, "not known", missing) for code in ("field", "noise")]
-    p, left = _p_values(audit), noise_left(audit)
-    rms = float(fit["rms"]) / left
+    p, rms = _p_values(audit), float(fit["rms"])
     worst = fit.isel(group=int(fit["group_rms"].values.argmax()))
-    where, there = str(worst["group"].values), float(worst["group_rms"]) / left
+    where, there = str(worst["group"].values), float(worst["group_rms"])
     words = f"the field misses the data by {rms:.3g} noise levels (RMS)"
-    if left < 1:
-        p |= _field_tests(audit, fit, left)
-        words += ", of the noise that the matched fit leaves"
     if noise_free(audit):  # there is nothing to test; only sizes count
         words += ", of the noise that is assumed for noise-free data"
         found = Question("field", "yes", words, measured=rms, limit=FIELD_FAR)
@@ -284,22 +280,31 @@ def _field(audit: Audit, alarm: float) -> list[Question]:
         )
     else:
         found = Question("field", "yes", words, None, rms, FIELD_FAR, p["field"])
-    share = f"{100 * (1 - min(rms, 1.0) ** 2):.0f}%"
-    if rms < FIELD_NEAR and p["noise"] < alarm:
-        noise = Question(
-            "noise",
-            "no",
-            f"{words}: {share} of the variance of the noise is in the field",
-            Route.FIELD_FITS_NOISE,
-            rms,
-            FIELD_NEAR,
-            p["noise"],
-            brief=f"it misses the data by only {rms:.2g} noise levels",
-        )
-    else:
-        kept = "the misfit of the field is not far below one noise level"
-        noise = Question("noise", "yes", kept, None, rms, FIELD_NEAR, p["noise"])
-    return [found, noise]
+    return [found, _noise(audit, fit, p["noise"], alarm)]
+
+
+def _noise(audit: Audit, fit: xr.Dataset, p: float, alarm: float) -> Question:
+    """Ask whether the field follows the noise: the declared one, or less where there is less."""
+    left, count = noise_left(audit), int(fit["group_count"].sum())
+    rms, of = float(fit["rms"]) / left, ""
+    if left < 1:
+        freedom = float(audit.need("/resimulation")["freedom"].sel(value_of="matched"))
+        p = float(squares_below(count * rms**2, count, freedom))
+        of = " that the matched fit leaves"
+    if rms >= FIELD_NEAR or p >= alarm:
+        kept = f"the misfit of the field is not far below one level of the noise{of}"
+        return Question("noise", "yes", kept, None, rms, FIELD_NEAR, p)
+    return Question(
+        "noise",
+        "no",
+        f"the field misses the data by {rms:.3g} levels (RMS) of the noise{of}: "
+        f"{100 * (1 - rms**2):.0f}% of its variance is in the field",
+        Route.FIELD_FITS_NOISE,
+        rms,
+        FIELD_NEAR,
+        p,
+        brief=f"it misses the data by only {rms:.2g} levels of the noise{of}",
+    )
 
 
 def noise_left(audit: Audit) -> float:
@@ -307,7 +312,7 @@ def noise_left(audit: Audit) -> float:
 
     Otherwise one. A fit of a few parameters cannot follow the noise: if its residuals are too
     small, the noise was declared too large. Measured by that, a field that is right would seem
-    to follow the noise, and one that misses the data to fit them.
+    to follow the noise.
     """
     checks = audit.group("/checks")
     if checks is None or noise_free(audit) or "size" not in checks["check"].values:
@@ -315,19 +320,6 @@ def noise_left(audit: Audit) -> float:
     size = checks.isel(check=list(checks["check"].values).index("size"))
     rms, p = float(size["statistic"]), float(size["p_value"])
     return rms if rms < 1 / MODEL_FAR and p < _alarm(audit) else 1.0
-
-
-def _field_tests(audit: Audit, fit: xr.Dataset, left: float) -> dict[str, float]:
-    """Return the p-values of the field against the noise that the matched fit leaves."""
-    freedom = float(audit.need("/resimulation")["freedom"].sel(value_of="matched"))
-    counts = fit["group_count"].values
-    sums = counts * (fit["group_rms"].values / left) ** 2
-    total, count = sums.sum(), counts.sum()
-    return {
-        "field": float(squares_above(total, count, freedom)),
-        "noise": float(squares_below(total, count, freedom)),
-        "group": min(1.0, float(squares_above(sums, counts, freedom).min()) * len(counts)),
-    }
 
 
 def _training(audit: Audit) -> Question:

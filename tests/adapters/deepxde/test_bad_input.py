@@ -219,6 +219,19 @@ def test_unknown_that_is_detached(problems, read):
         from_deepxde(model, {"k": (k, K)})
 
 
+def test_condition_that_keeps_the_first_value_of_its_unknown(problems):
+    """DeepXDE evaluates the function of a NeumannBC once on PyTorch."""
+    model, k = decay(
+        problems,
+        lambda _: lambda t, u: dde.grad.jacobian(u, t) + u,
+        [lambda k: dde.icbc.NeumannBC(TIME, lambda _: k + 0.0, lambda _, on: on)],
+    )
+    frozen = from_deepxde(model, {"k": (k, K)})
+    codes = [note.code for note in frozen.notes]
+    assert codes[1:] == ["parameter.unseen", "condition.kept_value"]
+    assert ta.score(frozen).H == 0
+
+
 def test_unknown_in_a_condition_is_evidence(problems):
     model, k = decay(problems, conditions=[start, flux], loss_weights=[1, 7, 3])
     assert model.data.num_bcs == [1, 1]

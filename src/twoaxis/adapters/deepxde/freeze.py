@@ -190,6 +190,7 @@ def from_deepxde(
         *precision_notes(backend.precision, backend.precision, backend.own),
         *(note for _, notes in known.values() for note in notes),
         *influence.notes(),
+        *([_KEPT_VALUE] if influence.unseen and data.bcs else []),
         *told,
         *([_UNREAD_LOSS] if view is None and loss_functions(model) is None else []),
     )
@@ -357,6 +358,12 @@ def _given_points(points: Any, dimension: int) -> FloatArray:
     return array
 
 
+_KEPT_VALUE = Message(
+    "condition.kept_value",
+    "an unknown in DirichletBC, NeumannBC or IC is lost on DeepXDE's PyTorch backend: the function "
+    "of such a condition is evaluated once, and its value kept; write the condition as OperatorBC",
+    "warning",
+)
 _UNREAD_LOSS = Message(
     "loss.unread",
     "the loss function of the compiled model could not be read; a mean of squares is assumed",
