@@ -270,7 +270,7 @@ def _number(value: float) -> str:
     return "–" if np.isnan(value) else number(value, ".3g")
 
 
-def _with_interval(row: Mapping[str, Any], name: str) -> str:
+def _with_interval(row: Mapping[Any, Any], name: str) -> str:
     middle, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
     if np.isnan(middle) or np.isnan(high):
         return _number(middle)

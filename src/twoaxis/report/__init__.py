@@ -82,7 +82,7 @@ def page(result: Any) -> str:
     """Return the page of a result as HTML text: one file that needs nothing else."""
     from twoaxis.report.html import render, render_scoreboard, render_table
 
-    pages = {"audit": render, "scoreboard": render_scoreboard}
+    pages: dict[str, Callable[[Any], str]] = {"audit": render, "scoreboard": render_scoreboard}
     return pages.get(_schema(result), render_table)(result)
 
 

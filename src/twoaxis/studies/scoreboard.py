@@ -117,6 +117,11 @@ def compare_methods(
     """
     chosen = [get_problem(each) for each in _several(problems, PROBLEMS)]
     with_names = [get_method(each) for each in _several(methods, METHODS)]
+    names = [method.name for method in with_names]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise InputError(
+            "methods with names of their own", f"{twice.pop()} twice", "give one another name"
+        )
     if layouts is not None and not (is_integer(layouts) and layouts >= 1):
         raise InputError("at least one layout", f"layouts={layouts!r}", "pass layouts=4")
     gpu = find_gpu(device)
@@ -411,12 +416,12 @@ def _from_readouts(
     found: dict[str, list[Row]] = {}
     for settings, _ in combinations:
         problem, method = settings.problem, settings.method.name
-        own = table[(table["problem"] == problem.name) & (table["method"] == method)]
-        seeds = sorted({int(seed) for seed in own["initialization"]})
+        stored = table[(table["problem"] == problem.name) & (table["method"] == method)]
+        seeds = sorted({int(seed) for seed in stored["initialization"]})
         for spec in specs_for(problem, datasets=datasets[problem.name], seeds=seeds):
             key = run_key(settings, spec)
-            if key in own.index:
-                found[key] = [_read_out(key, problem, method, spec, own.loc[key])]
+            if key in stored.index:
+                found[key] = [_read_out(key, problem, method, spec, stored.loc[key])]
     return found
 
 

@@ -78,7 +78,7 @@ def plot_scoreboard(
     axis.set_axisbelow(True)
     for k in range(1, len(table)):
         axis.axhline(k - 0.5, color=color("rule"), lw=0.6, zorder=0)
-    label(axis, f"{shortened(parameter)} of {visible(name)}, %")
+    label(axis, f"{shortened(parameter)}: error, displacement and delivery gap, %")
     open_frame(axis, "top", "right", "left")
     legend_above(axis, 4)
     return axis
@@ -87,7 +87,7 @@ def plot_scoreboard(
 def scoreboard_size(board: Scoreboard, problem: str) -> tuple[float, float]:
     """Return the size of the picture of a problem, in inches."""
     methods = board.rows.loc[board.rows["problem"] == problem, "method"].nunique()
-    return (5.4, 0.8 + 0.44 * methods)
+    return (6.0, 0.8 + 0.44 * methods)
 
 
 def describe_scoreboard(board: Scoreboard, problem: str, parameter: str) -> str:
