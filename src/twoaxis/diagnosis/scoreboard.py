@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from twoaxis.io import Layout, Variable
 from twoaxis.result import Result
@@ -101,7 +101,7 @@ def mean_over_layouts(values: ArrayLike, layouts: ArrayLike) -> Mean:
         return Mean(middle, np.nan, np.nan)
     variance = sum(float(np.sum((group - group.mean()) ** 2)) for group in own) / freedom
     error = np.sqrt(variance * sum(1 / len(group) for group in own)) / len(own)
-    reach = float(student.ppf((1 + LEVEL) / 2, freedom) * error)
+    reach = float(stdtrit(freedom, (1 + LEVEL) / 2) * error)
     return Mean(middle, middle - reach, middle + reach)
 
 

@@ -112,8 +112,8 @@ def compare_methods(
     >>> board = compare_methods(
     ...     "burgers", "adam", seeds=0, layouts=1, steps=2, replicas=3, progress=False
     ... )
-    >>> board.summary().loc[0, ["method", "runs", "layouts"]].tolist()
-    ['adam', 1, 1]
+    >>> print(*board.summary().loc[0, ["method", "runs", "layouts"]])
+    adam 1 1
     """
     chosen = [get_problem(each) for each in _several(problems, PROBLEMS)]
     with_names = [get_method(each) for each in _several(methods, METHODS)]
