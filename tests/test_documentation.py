@@ -1,6 +1,7 @@
 """The documentation names files, functions and words that exist."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,9 @@ PRIVATE = re.compile(
 def test_the_files_that_a_page_names_exist(page):
     named = re.findall(r"`([\w/]+(?:\.py|/))`", (ROOT / page).read_text())
     assert len(named) > 20
-    src = ROOT / "src" / "twoaxis"
+    package = Path(ta.__file__).parent
     outside = {"src/twoaxis/", "docs/", "results/", "benchmarks/", "examples/"}
-    assert [n for n in named if n not in outside and not (src / n).exists()] == []
+    assert [n for n in named if n not in outside and not (package / n).exists()] == []
 
 
 def test_every_public_name_is_in_the_reference():
@@ -41,3 +42,31 @@ def test_every_public_name_is_in_the_reference():
 def test_plain_words(page):
     found = [match.group() for match in PRIVATE.finditer(page.read_text())]
     assert found == []
+
+
+def test_the_version_has_one_place():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" in project["project"]["dynamic"]
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert cited[1] == ta.__version__
+
+
+def test_the_conda_recipe_needs_what_the_wheel_needs():
+    yaml = pytest.importorskip("yaml")
+    jinja2 = pytest.importorskip("jinja2")
+    text = (ROOT / "packaging" / "recipe" / "meta.yaml").read_text()
+    # What conda-build supplies: its templates, with the version in the place of a file.
+    supplied = {"load_file_regex": lambda **_: (None, ta.__version__), "PYTHON": "python"}
+    recipe = yaml.safe_load(jinja2.Template(text).render(supplied))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = {"matplotlib": "matplotlib-base", "flatbuffers": "python-flatbuffers"}
+
+    def as_conda(requirement):
+        name, least = requirement.split(">=")
+        return f"{named.get(name, name)} >={least}"
+
+    needed, extra = project["dependencies"], project["optional-dependencies"]["train"]
+    assert recipe["package"]["version"] == ta.__version__
+    python = f"python {project['requires-python']}"
+    assert recipe["requirements"]["run"] == [python, *map(as_conda, needed)]
+    assert recipe["requirements"]["run_constrained"] == [*map(as_conda, extra)]

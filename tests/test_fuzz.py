@@ -15,7 +15,7 @@ import twoaxis as ta
 from twoaxis.files import read_text
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "src" / "twoaxis"
+SOURCE = Path(ta.__file__).parent
 FORBIDDEN = {"pickle", "cPickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from twoaxis.diagnosis import Comparison as Comparison
     from twoaxis.diagnosis import Follower as Follower
     from twoaxis.diagnosis import Route as Route
+    from twoaxis.diagnosis import Scoreboard as Scoreboard
     from twoaxis.diagnosis import Tolerance as Tolerance
     from twoaxis.diagnosis import audit as audit
     from twoaxis.diagnosis import compare as compare
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from twoaxis.runs import load_runs as load_runs
     from twoaxis.runs import train as train
     from twoaxis.studies.reproduce import reproduce as reproduce
+    from twoaxis.studies.scoreboard import compare_methods as compare_methods
     from twoaxis.training import Network as Network
     from twoaxis.training import methods as methods
     from twoaxis.unknown_function import UnknownFunction as UnknownFunction
@@ -99,6 +101,7 @@ _PUBLIC = {
         "Comparison",
         "Follower",
         "Route",
+        "Scoreboard",
         "Tolerance",
         "audit",
         "compare",
@@ -152,6 +155,7 @@ _PUBLIC = {
         "train",
     ),
     "twoaxis.studies.reproduce": ("reproduce",),
+    "twoaxis.studies.scoreboard": ("compare_methods",),
     "twoaxis.training": ("Network", "methods"),
     "twoaxis.parameter_array": ("ParameterArray",),
     "twoaxis.unknown_function": ("UnknownFunction",),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from twoaxis.report.figures.resolution import plot_resolution as plot_resolution
     from twoaxis.report.figures.runs import plot_runs as plot_runs
     from twoaxis.report.figures.score import plot_score as plot_score
+    from twoaxis.report.figures.scoreboard import plot_scoreboard as plot_scoreboard
     from twoaxis.report.figures.simulated_audit import plot_simulated_audit as plot_simulated_audit
     from twoaxis.report.figures.sites import plot_sites as plot_sites
     from twoaxis.report.figures.spectrum import plot_spectrum as plot_spectrum
@@ -63,6 +64,7 @@ _FIGURES = {
     "plot_resolution": "resolution",
     "plot_runs": "runs",
     "plot_score": "score",
+    "plot_scoreboard": "scoreboard",
     "plot_simulated_audit": "simulated_audit",
     "plot_sites": "sites",
     "plot_spectrum": "spectrum",

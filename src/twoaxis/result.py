@@ -52,6 +52,7 @@ CLASSES = {
     "resolution": "twoaxis.resolution:Resolution",
     "runs": "twoaxis.runs:Runs",
     "score": "twoaxis.geometry:Score",
+    "scoreboard": "twoaxis.diagnosis:Scoreboard",
     "simulated-audit": "twoaxis.remedies:SimulatedAudit",
     "snapshots": "twoaxis.diagnosis:Snapshots",
     "spectrum": "twoaxis.geometry:Spectrum",

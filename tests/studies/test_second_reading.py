@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 from scipy import special
 
+import twoaxis
+
 ROOT = Path(__file__).parents[2]
 STORED = ROOT / "results" / "reproduction" / "blocks"
-PRINTED = ROOT / "src" / "twoaxis" / "studies" / "published"
+PRINTED = Path(twoaxis.__file__).parent / "studies" / "published"
 LIMITS = {"correlation": (-1, 1), "percentage": (0, 100), "share": (0, 1), "signed": (-1e9, 1e9)}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from twoaxis.cli import (  # noqa: F401  (each registers its command)
     audit,
+    compare_methods,
     remedy,
     reproduce,
     resolve,

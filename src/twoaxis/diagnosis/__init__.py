@@ -8,12 +8,14 @@ from twoaxis.diagnosis.decision_map import Route, Tolerance
 from twoaxis.diagnosis.follow import Snapshots, follow
 from twoaxis.diagnosis.follower import Follower
 from twoaxis.diagnosis.result import Audit
+from twoaxis.diagnosis.scoreboard import Scoreboard
 
 __all__ = [
     "Audit",
     "Comparison",
     "Follower",
     "Route",
+    "Scoreboard",
     "Snapshots",
     "Tolerance",
     "audit",

@@ -30,6 +30,7 @@ PLOTS = {
     "resolution": "resolution:plot_resolution",
     "runs": "runs:plot_runs",
     "score": "score:plot_score",
+    "scoreboard": "scoreboard:plot_scoreboard",
     "simulated-audit": "simulated_audit:plot_simulated_audit",
     "snapshots": "training:plot_along_training",
     "spectrum": "spectrum:plot_spectrum",
@@ -79,9 +80,10 @@ def _schema(result: Any) -> str:
 
 def page(result: Any) -> str:
     """Return the page of a result as HTML text: one file that needs nothing else."""
-    from twoaxis.report.html import render, render_table
+    from twoaxis.report.html import render, render_scoreboard, render_table
 
-    return render_table(result) if _schema(result) != "audit" else render(result)
+    pages: dict[str, Callable[[Any], str]] = {"audit": render, "scoreboard": render_scoreboard}
+    return pages.get(_schema(result), render_table)(result)
 
 
 def notebook_html(result: Any) -> str:

@@ -13,7 +13,7 @@ from functools import cache
 from inspect import signature
 from typing import Any
 
-from twoaxis.diagnosis import Audit
+from twoaxis.diagnosis import Audit, Scoreboard
 from twoaxis.diagnosis.functions import functions_of_interest
 from twoaxis.diagnosis.overview import (
     GLOSSARY,
@@ -26,8 +26,14 @@ from twoaxis.diagnosis.overview import (
 from twoaxis.diagnosis.result import MISSING
 from twoaxis.report import PLOTS, drawing_function
 from twoaxis.report.figures.function import plot_function, plot_function_displacement
+from twoaxis.report.figures.scoreboard import (
+    CAPTION,
+    describe_scoreboard,
+    plot_scoreboard,
+    scoreboard_size,
+)
 from twoaxis.report.inputs import as_audit
-from twoaxis.report.sections import MANY, Missing, leading_sections, one_by_one, sections
+from twoaxis.report.sections import MANY, Missing, Picture, leading_sections, one_by_one, sections
 from twoaxis.report.theme import PALETTE, WIDE, inline_svg, route_color
 from twoaxis.text import number, percent, quantity, sentence, visible
 from twoaxis.unknown_function import FunctionGroup
@@ -73,6 +79,36 @@ def render_table(result: Any) -> str:
         messages=messages,
         footer=[
             ("Schema", visible(result.data.attrs["schema"])),
+            ("Page written by", f"twoaxis {__version__}"),
+        ],
+        **colors(),
+    )
+    return page
+
+
+def render_scoreboard(board: Scoreboard) -> str:
+    """Return the page of a scoreboard: a picture and a table for each problem."""
+    parts = []
+    for problem in board.problems:
+        heads, rows = board.cells(problem)
+        rows_of = board.rows[board.rows["problem"] == problem]
+        pictures = []
+        for name in rows_of["parameter"].unique():
+            chosen = {"problem": problem, "parameter": name}
+            alt = describe_scoreboard(board, **chosen)
+            size = scoreboard_size(board, problem)
+            svg = inline_svg(plot_scoreboard, board, alt=alt, size=size, **chosen)
+            pictures.append(Picture(svg, f"{visible(name)}.", CAPTION))
+        parts.append({"name": visible(problem), "heads": heads, "rows": rows, "pictures": pictures})
+    attributes = board.data.attrs
+    page: str = template("scoreboard.html").render(
+        title=repr(board).splitlines()[0],
+        parts=parts,
+        notes=board.notes,
+        footer=[
+            ("Versions", visible(attributes["versions"])),
+            ("Replicas of the matched error", visible(attributes["replicas"])),
+            ("Schema", visible(attributes["schema"])),
             ("Page written by", f"twoaxis {__version__}"),
         ],
         **colors(),

@@ -254,6 +254,17 @@ def of_initialization(rows: Rows, number: int) -> dict[str, pd.DataFrame]:
     }
 
 
+def stored_readout(directory: Path, readout: Readout) -> pd.DataFrame:
+    """Return the rows of a readout that a directory of readouts holds; none without its file."""
+    path = directory / readout.file
+    table = _read_table(path) if path.exists() else {}
+    return pd.DataFrame(
+        {"key": key, **{name: _value(text) for name, text in row.items()}}
+        for key, rows in table.items()
+        for row in rows
+    )
+
+
 def signed(text: str, rows: int) -> str:
     """Return the text of a table with its last line: the number of rows, and the SHA-256."""
     digest = hashlib.sha256(text.encode("utf-8")).hexdigest()

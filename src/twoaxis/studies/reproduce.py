@@ -222,8 +222,8 @@ def _reproduce(
             *calls,
             {
                 "command": command,
-                "device": _device(library.device),
-                "versions": _versions(),
+                "device": device_name(library.device),
+                "versions": package_versions(),
                 "initializations": initializations,
                 "trained": library.trained - trained,
                 "seconds": round(time.monotonic() - began, 2),
@@ -270,12 +270,14 @@ def _put_text(text: str, path: Path) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _device(device: Device) -> str:
+def device_name(device: Device) -> str:
+    """Return what the steps are computed on: the name of a GPU, or CPU."""
     gpu = find_gpu(device)
     return "CPU" if gpu is None else str(gpu.device_kind)
 
 
-def _versions() -> dict[str, Any]:
+def package_versions() -> dict[str, Any]:
+    """Return the versions of all that numbers may depend on, by name."""
     found = {"twoaxis": __version__, "python": platform.python_version()}
     for package in PACKAGES:
         try:
