@@ -39,7 +39,14 @@ from twoaxis.forward.explicit import ExplicitSolver
 from twoaxis.frozen import bound_view
 from twoaxis.geometry.derivatives import linearize
 from twoaxis.observations import Dataset, layout, published_dataset
-from twoaxis.problems import BUCKLEY_LEVERETT, DARCY, EvolutionProblem, get_problem, truth_of
+from twoaxis.problems import (
+    ALLEN_CAHN,
+    BUCKLEY_LEVERETT,
+    DARCY,
+    EvolutionProblem,
+    get_problem,
+    truth_of,
+)
 from twoaxis.problems.ansatz import Ansatz
 from twoaxis.problems.buckley_leverett import DIFFUSION, flux_slope
 from twoaxis.problems.darcy import TRUTH, permeability
@@ -54,7 +61,7 @@ from twoaxis.training.backends import JaxDevice, find_device
 from twoaxis.training.backends.device import side_by_side
 from twoaxis.training.batch import Batch
 from twoaxis.training.methods import Method, Recipe
-from twoaxis.training.network import PLAIN, Field
+from twoaxis.training.network import PLAIN, Field, field_arrays, field_derivatives
 from twoaxis.training.rules import Moment, ProjectResidual, Weights
 from twoaxis.training.settings import RunSpec, Settings, settings_for, starting_values
 from twoaxis.views import BoundView, View
@@ -322,7 +329,7 @@ BL = "buckley-leverett"
 
 def cells() -> list[Cell]:
     """Return all variants, the most informative family first."""
-    return [*_stuck(), *_hard(), *_flux(), *_selectors(), *_darcy()]
+    return [*_stuck(), *_hard(), *_flux(), *_single(), *_selectors(), *_darcy()]
 
 
 def _stuck() -> list[Cell]:
@@ -377,6 +384,29 @@ def _flux() -> list[Cell]:
         for method in ("rba", "patch", "pcgrad", "gaussian")
         for name, problem, output in variants
     ]
+
+
+def _single() -> list[Cell]:
+    """Exact conditions of Allen-Cahn, whose slope at the ends is read in float32 throughout."""
+    return [
+        Cell("float32", method, ALLEN_CAHN, method, (8,), options={"conditions": "exact"})
+        for method in ("rba", "pcgrad", "patch")
+    ]
+
+
+def end_slope(run: Run) -> float:
+    """Return the RMSE of the slope at both ends after time zero, all of it in float32."""
+    solver = get_solver(run.problem)
+    assert isinstance(solver, ExplicitSolver)
+    layers = [(np.float32(weight), np.float32(bias)) for weight, bias in run.final.layers]
+    missed = []
+    for end in run.problem.domain["x"]:
+        points = np.column_stack([np.full(solver.levels - 1, end), solver.t[1:]]).astype(np.float32)
+        arrays = field_arrays(run.problem, "exact", points)
+        found = field_derivatives(layers, arrays, run.settings.axes, ("u", "u_x"), np)["u_x"]
+        assert found.dtype == np.float32
+        missed.append(found)
+    return float(np.sqrt(np.mean(np.square(missed, dtype=float))))
 
 
 def _selectors() -> list[Cell]:
@@ -538,6 +568,8 @@ def row_of(cell: Cell, run: Run, smoke: bool) -> dict[str, Any]:
     }
     bound = bound_view(run.frozen, run.view)
     row["support"] = effective_support(bound.diagonal())
+    if cell.family == "float32":
+        row["end_slope"] = end_slope(run)
     if cell.family == "selector":
         strength = _strength(run)
         matrix = bound.matrix()
@@ -584,6 +616,8 @@ def table(rows: pd.DataFrame) -> str:
             if darcy
             else ["size", "error_percent", "own_minimum_percent", "field_error", "support"]
         )
+        if family == "float32":
+            columns += ["end_slope"]
         if family == "selector":
             columns += ["rank", "retained"]
         own = own.assign(size=own.get("error_percent", pd.Series(dtype=float)).abs())
