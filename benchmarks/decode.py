@@ -361,6 +361,13 @@ def _stuck() -> list[Cell]:
             datasets=(8,),
             options={**exact, "steps": 20_000},
         ),
+        made(
+            name="optimizer: layered, tamed, 20,000 steps",
+            problem=TAMED,
+            method="rba",
+            datasets=(8,),
+            options={"conditions": "layered", "steps": 20_000},
+        ),
         made(name="data of the study", method="rba", data=published_dataset, options=exact),
     ]
 
