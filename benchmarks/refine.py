@@ -18,7 +18,6 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -32,9 +31,10 @@ from scipy.stats import binom
 
 from twoaxis.files import write_whole
 from twoaxis.forward import get_solver
+from twoaxis.forward.converged import converged_at_sites
 from twoaxis.forward.explicit import ExplicitSolver
 from twoaxis.observations import Dataset, fresh_dataset, layout, noise_scale, published_dataset
-from twoaxis.problems import EvolutionProblem, get_problem
+from twoaxis.problems import get_problem
 
 FloatArray = NDArray[np.float64]
 
@@ -43,8 +43,6 @@ PROBLEMS = ("burgers", "buckley-leverett", "allen-cahn")
 SEED = 20261117
 # Truths as multiples of the benchmark's, one after the other.
 TRUTHS = (1.0, 0.8, 1.25)
-# Refinement of the declared grid in space and in time.
-FINER, MORE_LEVELS = 4, 8
 Z = 1.959964
 CALIBRATIONS = Path(__file__).parents[1] / "results" / "remedies" / "confidence" / "candidates.csv"
 # Noise vectors of the study's fresh noise, for each layout.
@@ -57,35 +55,16 @@ CANDIDATES = {
 }
 
 
-def converged(name: str) -> ExplicitSolver:
-    """Return a solver on a grid whose nodes include those of the declared one."""
-    problem, declared = get_problem(name), get_solver(name)
-    assert isinstance(problem, EvolutionProblem)
-    # A node on the step of Buckley-Leverett has the mean of both sides: the front is then where
-    # the equation has it, and not half a cell beside it.
-    return ExplicitSolver(
-        replace(problem, initial=lambda x: _initial(problem, x)),
-        levels=(declared.shape[0] - 1) * MORE_LEVELS + 1,
-        nodes=(declared.shape[1] - 1) * FINER + 1,
-    )
-
-
-def _initial(problem: EvolutionProblem, x: FloatArray) -> FloatArray:
-    reach = 1e-9
-    return (problem.initial(x - reach) + problem.initial(x + reach)) / 2
-
-
 @lru_cache(maxsize=8)
 def bank(name: str, layouts: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
     """Return the coordinates of the candidates and their predictions, (P, layouts, n)."""
-    problem, declared, fine = get_problem(name), get_solver(name), converged(name)
+    problem, declared = get_problem(name), get_solver(name)
+    assert isinstance(declared, ExplicitSolver)
     (unknown,) = problem.parameters
     truth = problem.parameters[unknown].truth
     sites = np.concatenate([layout(name, seed) for seed in layouts])
-    level, node = np.divmod(sites, declared.shape[1])
-    moved = level * MORE_LEVELS * fine.nodes + node * FINER
     values = CANDIDATES[name] * truth
-    found = fine.at_sites(moved, **{unknown: values})
+    found = converged_at_sites(declared, sites, **{unknown: values})
     return np.log(values), found.reshape(len(values), len(layouts), -1)
 
 

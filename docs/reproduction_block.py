@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from myst import bullets, code, compact, escaped, many, numbered, paragraphs, sentence, table, value
 
-from twoaxis.studies.page import Shown, ShownFigure, in_words
+from twoaxis.studies.page import Shown, ShownFigure, ShownTable, in_words
 from twoaxis.studies.verdict import LEVEL, Verdict
 
 UNREASONED = "No reason is known."
@@ -31,14 +31,21 @@ def page(name: str, block: Shown, way: str) -> str:
     parts = [
         f"# {escaped(block.title)}",
         escaped(block.claim),
-        f"`twoaxis reproduce {name}`. {size}. {sentence(in_words(block.counts))} "
+        f"`twoaxis reproduce {name}`. {size}. {_counted(block)}"
         f"[How it is done](../reference/studies.md#{name}).",
     ]
     if block.notes:
         parts += ["## Readings that the study leaves open", bullets(map(escaped, block.notes))]
-    parts += ["## Figures", compact(_figures(block, reasons)), escaped(_legend(block))]
+    if block.figures:
+        parts += ["## Figures", compact(_figures(block, reasons)), escaped(_legend(block))]
     if reasons:
         parts += ["## Why figures may differ", numbered(map(escaped, reasons))]
+    if not block.figures:
+        parts += [
+            part
+            for each in block.tables
+            for part in (f"## {sentence(each.name)[:-1]}", _rows(each))
+        ]
     if block.tables:
         parts += [
             "## Tables",
@@ -48,6 +55,10 @@ def page(name: str, block: Shown, way: str) -> str:
             ),
         ]
     return paragraphs(*parts, "## How it was made", _made(block))
+
+
+def _counted(block: Shown) -> str:
+    return f"{sentence(in_words(block.counts))} " if block.figures else ""
 
 
 def verdict(figure: ShownFigure, number: int | None = None) -> str:
@@ -81,6 +92,18 @@ def _figures(block: Shown, reasons: Sequence[str]) -> str:
             ]
         )
     return table([*heads, ""], sides + "l", rows)
+
+
+def _rows(each: ShownTable) -> str:
+    """Return a whole table: what a block without printed figures has to show."""
+    sides = "".join("r" if numeric else "l" for _, numeric in each.rows[0])
+    return compact(
+        table(
+            [escaped(column) for column in each.columns],
+            sides,
+            [[escaped(text) for text, _ in row] for row in each.rows],
+        )
+    )
 
 
 def _legend(block: Shown) -> str:

@@ -429,3 +429,12 @@ def test_inputs_are_the_coordinates_unless_said_otherwise():
     assert_array_equal(values, points)
     assert_array_equal(first, np.stack([np.eye(2)] * 2))
     assert (second == 0).all()
+
+
+@EVERY_EVOLUTION
+def test_parts_stay_in_the_precision_of_the_points(problem):
+    x, t = (np.linspace(*ends, 7) for ends in problem.domain.values())
+    points = np.column_stack([x, t]).astype(np.float32)
+    mapped = problem.ansatz.inputs(points)
+    arrays = [*problem.ansatz.lift(points).values(), *problem.ansatz.factor(points).values()]
+    assert {array.dtype for array in (*arrays, *mapped)} == {np.dtype(np.float32)}

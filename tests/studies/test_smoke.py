@@ -38,7 +38,7 @@ def tables(smoke):
 
 def printed_of(record):
     block = BLOCKS[record["name"]]
-    return published_figures(block.published or block.name)
+    return [] if block.published is None else published_figures(block.figures_of)
 
 
 def test_every_block_has_every_published_figure_and_nothing_is_judged(smoke):
@@ -46,15 +46,13 @@ def test_every_block_has_every_published_figure_and_nothing_is_judged(smoke):
     for record in smoke.records:
         expected = [each.key for each in printed_of(record)]
         assert [figure["key"] for figure in record["figures"]] == expected
-        assert {figure["verdict"] for figure in record["figures"]} == {"not judged"}
+        assert {figure["verdict"] for figure in record["figures"]} <= {"not judged"}
         assert smoke.seconds[record["name"]] > 0
 
 
 def test_figures_stay_inside_what_they_can_be(smoke):
     for record in smoke.records:
-        printed = {
-            p.key: p for p in published_figures(BLOCKS[record["name"]].published or record["name"])
-        }
+        printed = {p.key: p for p in printed_of(record)}
         for figure in record["figures"]:
             value = figure["ours"]
             if value is None:  # shown as undefined

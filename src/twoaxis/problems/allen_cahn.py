@@ -22,6 +22,7 @@ corner.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def initial(x: FloatArray) -> FloatArray:
 def layer(s: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """``c = 2 sqrt(4 D t) ierfc(z)``, ``c_s = -2 erfc(z)`` and ``c_ss``; zero at ``t = 0``."""
     z, width = similarity(s, t, DIFFUSION)
-    bell = np.exp(-(z**2)) / np.sqrt(np.pi)
+    bell = np.exp(-(z**2)) / math.sqrt(np.pi)
     beyond = erfc(z)
     return 2 * width * (bell - z * beyond), -2 * beyond, 4 * bell / width
 

@@ -14,6 +14,7 @@ that stay fixed; what remains for each step of a training is `compose`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -50,7 +51,7 @@ class InputMap(NamedTuple):
 
 def one_each(values: FloatArray, first: FloatArray, second: FloatArray) -> InputMap:
     """Return inputs that depend on one coordinate each, in their order; all of shape (N, k)."""
-    unit = np.eye(values.shape[1])
+    unit = np.eye(values.shape[1], dtype=values.dtype)
     return InputMap(values, first[:, :, None] * unit, second[:, :, None] * unit)
 
 
@@ -165,7 +166,7 @@ def similarity(distance: FloatArray, t: FloatArray, diffusion: float) -> Similar
             "times of zero and later", f"t = {t.min():g}", "move the points into the domain"
         )
     # The product of roots is positive even where the root of the product would underflow.
-    width = np.where(t > 0, np.sqrt(4 * diffusion) * np.sqrt(t), 1.0)
-    start = np.where(distance < 0, -FAR, FAR)
+    width = np.where(t > 0, math.sqrt(4 * diffusion) * np.sqrt(t), 1.0)
+    start = np.copysign(FAR, np.where(distance < 0, distance, 1))  # in the precision of the points
     z = np.where(t > 0, np.clip(distance / width, -FAR, FAR), start)
     return Similarity(z, width)

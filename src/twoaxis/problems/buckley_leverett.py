@@ -14,6 +14,7 @@ and :math:`D = 0.01`: at ``t = 0`` it is the step itself.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def smoothed_step(x: FloatArray, t: FloatArray) -> dict[str, FloatArray]:
     At ``t = 0`` the values are `initial` and the derivatives zero, as beside the step.
     """
     z, width = similarity(x - FRONT, t, DIFFUSION)
-    slope = -np.exp(-(z**2)) / (np.sqrt(np.pi) * width)
+    slope = -np.exp(-(z**2)) / (math.sqrt(np.pi) * width)
     curvature = -2 * z * slope / width
     again = np.divide(3 - 2 * z**2, 2 * t, out=np.zeros_like(t), where=t > INSTANT)
     return {

@@ -59,8 +59,9 @@ class Block:
         block needs no training.
     notes : tuple of str
         Readings that the study leaves open, as they were chosen here.
-    published : str
+    published : str, optional
         Its printed figures lie in ``published/PUBLISHED.toml``; the name of the block without it.
+        None for a block that has none.
     fresh_noise : bool
         Whether fields on noise of its own are trained for it. Where readouts of other noise are
         stored, they judge its figures.
@@ -77,15 +78,20 @@ class Block:
     measure: Callable[[Rows, Scale], Measured]
     needs: Callable[[Scale], Sequence[Need]] | None = None
     notes: tuple[str, ...] = ()
-    published: str = ""
+    published: str | None = ""
     fresh_noise: bool = False
     redraw: Callable[[Scale, int], Measured] | None = None
     repeat: Callable[[Field, int], Field | None] = Field.starting_from
 
     @property
     def in_study(self) -> bool:
-        """Whether the study has this block; one that borrows its printed figures is our own."""
-        return not self.published
+        """Whether the study has this block; without printed figures of its own it is ours."""
+        return self.published == ""
+
+    @property
+    def figures_of(self) -> str:
+        """The block whose printed figures it reports."""
+        return self.published or self.name
 
     @property
     def neural(self) -> bool:

@@ -52,7 +52,7 @@ def record_of(
     calls : sequence of mapping
         The calls that trained something for the block.
     """
-    printed = published_figures(block.published or block.name)
+    printed = [] if block.published is None else published_figures(block.figures_of)
     expected, found = {each.key for each in printed}, set(measured[0].figures)
     if expected != found:
         differing = sorted(expected ^ found)
@@ -73,7 +73,7 @@ def record_of(
         "claim": block.claim,
         "notes": list(block.notes),
         # The block whose printed figures these are, where it is another one.
-        "figures_of": block.published or block.name,
+        "figures_of": block.figures_of,
         "scale": scale.name,
         "initializations": len(measured),
         "fields": fields,

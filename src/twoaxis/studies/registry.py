@@ -11,6 +11,7 @@ from twoaxis.studies.blocks import (
     darcy,
     development,
     fresh_noise,
+    generating_solver,
     hard_conditions,
     heldout_pilot,
     holdout,
@@ -29,6 +30,7 @@ BLOCKS: dict[str, Block] = {
     module.BLOCK.name: module.BLOCK
     for module in (
         resolution,
+        generating_solver,
         development,
         holdout,
         architecture,
