@@ -114,12 +114,15 @@ class WhitenedLayout:
         for start in range(0, len(self.sites), size):
             some = slice(start, start + size)
             white = Whitener(self.white.factor[some])
-            yield some, replace(
-                self,
-                sites=self.sites[some],
-                columns=self.columns[some],
-                white=white,
-                base=self.base[some],
+            yield (
+                some,
+                replace(
+                    self,
+                    sites=self.sites[some],
+                    columns=self.columns[some],
+                    white=white,
+                    base=self.base[some],
+                ),
             )
 
     def deviations(self, predictions: FloatArray) -> FloatArray:

@@ -14,10 +14,10 @@ normality
     Shapiro-Wilk; beyond 5,000 residuals, D'Agostino's K^2.
 whiteness
     The mean product of each residual with its nearest neighbors, relative to the mean square,
-    against 999 random permutations (99 beyond 50,000 residuals); beyond all of them, the normal tail with their mean and
-    standard deviation. Neighbors are near in the points that the caller gives, or else in the
-    indices of the output of the forward model: a field indexed by time and space is checked in
-    time and space, whatever the order of its sites.
+    against 999 random permutations (99 beyond 50,000 residuals); beyond all of them, the normal
+    tail with their mean and standard deviation. Neighbors are near in the points that the caller
+    gives, or else in the indices of the output of the forward model: a field indexed by time and
+    space is checked in time and space, whatever the order of its sites.
 """
 
 from __future__ import annotations

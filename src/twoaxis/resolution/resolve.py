@@ -147,8 +147,8 @@ def resolve(
         prediction replica by replica. "auto" takes the bank for one parameter (the interpolant
         beyond about 140,000 observations, where the bank would not fit in a gigabyte) and the
         tangent for more than 15. For several it takes the interpolant for 20 replicas or more, and
-        direct fits for fewer or for a vectorized model, which solves the datasets side by side. Data
-        are always fitted with the bank or the model itself; by "linear" from few starts, with
+        direct fits for fewer or for a vectorized model, which solves the datasets side by side.
+        Data are always fitted with the bank or the model itself; by "linear" from few starts, with
         the ends of the profile sets from the tangent at the estimate.
     bank : int
         Entries of the bank. Where the check against direct optimization finds a difference of
@@ -308,15 +308,15 @@ def resolve(
 def _check_settings(
     replicas: Any, bank: Any, starts: Any, level: Any, validate: Any, method: Any
 ) -> None:
-    for name, value, least in (
-        ("replicas", replicas, 1),
-        ("bank", bank, 5),
-        ("starts", starts, 1),
-        ("validate", validate, 0),
+    for name, value, least, most in (
+        ("replicas", replicas, 1, 1_000_000),
+        ("bank", bank, 5, 100_000),
+        ("starts", starts, 1, 10_000),
+        ("validate", validate, 0, 100_000),
     ):
-        if not is_integer(value) or value < least:
+        if not is_integer(value) or not least <= value <= most:
             raise InputError(
-                f"{name} as an integer of at least {least}",
+                f"{name} as an integer from {least} to {most}",
                 f"{name}={value!r}",
                 f"pass {name}={max(least, 1)} or more",
             )
