@@ -1,16 +1,18 @@
-"""Damaged files: each ends in a clean refusal or in whole content, within bounded memory.
+"""Damaged files and mutated calls: each is refused, or gives what can be used.
 
 Files of every kind that the library reads are made, damaged in many ways and read again: bits
-flipped, parts cut, doubled and exchanged; numbers that are huge, negative or none; headers that
-promise terabytes; texts nested a hundred thousand deep; links to other files; and changes after
-which every checksum was made right again. A case ends well if the file is refused with an
-InputError (a checkpoint with a DamageWarning), or is read: unchanged, or changed where no
-checksum forbids it. Everything else is a finding: another exception, content that differs under
-the old checksum, more than 256 MiB of memory, more than 10 seconds of the processor, no answer
-within two minutes, a crash of the interpreter.
+flipped, parts cut, doubled and exchanged; numbers that are huge, negative or none, or that mean
+something else; headers that promise terabytes; texts nested a hundred thousand deep; links to
+other files; and changes after which every checksum was made right again. Calls of every public
+door are made with arguments that nobody should pass (`fuzz_calls`). A case ends well if it is
+refused with an InputError (a checkpoint with a DamageWarning); if a file is read unchanged; or if
+what came back is *used*: summarized, drawn, shown as a page, saved and loaded again. Everything
+else is a finding: another exception, content that differs under the old checksum, more than
+500 MB of memory, more than 10 seconds of the processor, no answer within two minutes, a crash of
+the interpreter.
 
-    python benchmarks/fuzz.py                        # 10,000 cases
-    python benchmarks/fuzz.py --quick                # 100 cases
+    python benchmarks/fuzz.py                        # 10,000 files and 2,000 calls
+    python benchmarks/fuzz.py --quick                # 100 files and 28 calls
     python benchmarks/fuzz.py --seed 7 --cases 500   # others
     python benchmarks/fuzz.py --only run:1234        # one case again, with its traceback
 
@@ -40,22 +42,26 @@ from random import Random
 SECONDS = 10.0  # of the processor: other work on the machine does not count
 PATIENCE = 120.0
 START_SECONDS = 300.0
-PEAK = 256 * 2**20
+PEAK = 500 * 10**6
 MOST = 3 * 2**30
-OUTCOMES = ("refused", "unchanged", "changed", "finding")
+CALL = "call "  # before the name of a door
+OUTCOMES = ("refused", "unchanged", "used", "finding")
 # Shares of the cases; audits take the longest.
 WEIGHTS = {
-    **{"run": 2.0, "checkpoint": 1.5, "audit": 1.0, "resolution": 1.5},
-    **{"residual": 1.0, "set": 0.75, "simulated": 0.75, "table": 0.5, "record": 1.0},
+    **{"run": 2.0, "checkpoint": 1.5, "audit": 1.0, "resolution": 1.0},
+    **{"residual": 1.0, "set": 0.5, "simulated": 0.5, "table": 0.5, "record": 0.75},
+    **{"score": 0.5, "scan": 0.5, "spectrum": 0.5, "delivery": 0.5, "map": 0.4, "comparison": 0.4},
+    **{"snapshots": 0.4, "sites": 0.4, "curve": 0.4, "calibration": 0.4},
 }
 
 
 def main() -> int:
     """Run the cases and print a line for each kind; the exit status tells of findings."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--cases", type=int, default=10_000, help="damaged files")
+    parser.add_argument("--calls", type=int, default=2_000, help="mutated calls")
     parser.add_argument("--seed", type=int, default=20261115)
-    parser.add_argument("--quick", action="store_true", help="100 cases")
+    parser.add_argument("--quick", action="store_true", help="100 files and 28 calls")
     parser.add_argument("--workers", type=int, default=2, help="kinds at the same time")
     parser.add_argument("--only", help="one case, as KIND:NUMBER")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
@@ -67,31 +73,36 @@ def main() -> int:
         _in_path()
         if given.only:
             return one(home, given.only, given.seed)
-        return everything(home, 100 if given.quick else given.cases, given.seed, given.workers)
+        files, calls = (100, 28) if given.quick else (given.cases, given.calls)
+        return everything(home, files, calls, given.seed, given.workers)
 
 
-def everything(home: Path, cases: int, seed: int, workers: int) -> int:
+def everything(home: Path, cases: int, calls: int, seed: int, workers: int) -> int:
+    import fuzz_calls
+
     began = time.monotonic()
     with _child(home, "record:0", 0, seed) as first:  # makes the undamaged files
         first.communicate()
-    print(f"seed {seed}, {cases} cases")
-    print(f"{'kind':12}{'cases':>8}" + "".join(f"{word:>12}" for word in OUTCOMES) + "   peak")
+    print(f"seed {seed}, {cases} files, {calls} calls")
+    print(f"{'kind':22}{'cases':>8}" + "".join(f"{word:>11}" for word in OUTCOMES) + "      peak")
     findings: list[str] = []
     total: Counter[str] = Counter()
     counts = {k: max(1, round(cases * w / sum(WEIGHTS.values()))) for k, w in WEIGHTS.items()}
+    each = -(-calls // len(fuzz_calls.DOORS))
+    counts |= {f"{CALL}{door}": each for door in fuzz_calls.DOORS if each}
     with ThreadPoolExecutor(workers) as threads:
-        coming = [threads.submit(of_kind, home, kind, counts[kind], seed) for kind in WEIGHTS]
-        for kind, found in zip(WEIGHTS, coming, strict=True):
+        coming = [threads.submit(of_kind, home, kind, counts[kind], seed) for kind in counts]
+        for kind, found in zip(counts, coming, strict=True):
             outcomes, peak, detail = found.result()
             findings += detail
-            row = "".join(f"{outcomes[word]:>12}" for word in OUTCOMES)
-            print(f"{kind:12}{counts[kind]:>8}{row}{peak / 2**20:>7.0f} MiB", flush=True)
+            row = "".join(f"{outcomes[word]:>11}" for word in OUTCOMES)
+            print(f"{kind:22}{counts[kind]:>8}{row}{peak / 1e6:>7.0f} MB", flush=True)
+            for line in detail:
+                print(f"finding: {line}", flush=True)
             total += outcomes
-    row = "".join(f"{total[word]:>12}" for word in OUTCOMES)
-    print(f"{'all':12}{sum(total.values()):>8}{row}")
-    print(f"{time.monotonic() - began:.0f} s; at most {PEAK // 2**20} MiB and {SECONDS:g} s a case")
-    for line in findings:
-        print(f"finding: {line}")
+    row = "".join(f"{total[word]:>11}" for word in OUTCOMES)
+    print(f"{'all':22}{sum(total.values()):>8}{row}")
+    print(f"{time.monotonic() - began:.0f} s; at most {PEAK / 1e6:g} MB and {SECONDS:g} s a case")
     return 1 if findings else 0
 
 
@@ -163,24 +174,29 @@ def _ended(process: subprocess.Popen[bytes]) -> str | None:
 def child(home: Path, kind: str, first: int, seed: int) -> int:
     """Run the cases of one kind from `first` on, a line of JSON for each."""
     _in_path()
+    import fuzz_calls
     import fuzz_kinds
 
     kind, _, count = kind.partition(":")
-    known = fuzz_kinds.KINDS[kind]
     made, place = home / "made", home / f"case-{kind}"
     if not made.exists():
         fuzz_kinds.make_all(home / "begun")
         (home / "begun").rename(made)
-    original = known.read(made / kind)
+    called = kind.startswith(CALL)
+    original = None if called else fuzz_kinds.KINDS[kind].read(made / kind)
     _limit_memory()
     print("ready", flush=True)
     for number in range(first, int(count)):
+        random = Random(f"{seed}/{kind}/{number}")
         shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(made / kind, place)
+        if not called:
+            shutil.copytree(made / kind, place)
         _reset_peak()
         before, began = _memory("VmRSS"), time.process_time()
-        random = Random(f"{seed}/{kind}/{number}")
-        outcome, detail = fuzz_kinds.outcome_of(known, random, place, original)
+        if called:
+            outcome, detail = fuzz_calls.outcome_of(kind.removeprefix(CALL), random)
+        else:
+            outcome, detail = fuzz_kinds.outcome_of(fuzz_kinds.KINDS[kind], random, place, original)
         grown = max(0, _memory("VmHWM") - before)
         took = time.process_time() - began
         if grown > PEAK and outcome != "finding":
@@ -193,14 +209,22 @@ def child(home: Path, kind: str, first: int, seed: int) -> int:
 
 def one(home: Path, name: str, seed: int) -> int:
     """Read one case in this process, with whatever comes of it."""
+    import fuzz_calls
     import fuzz_kinds
 
     kind, _, number = name.partition(":")
-    fuzz_kinds.make_all(home / "made")
-    known = fuzz_kinds.KINDS[kind]
-    known.damage(Random(f"{seed}/{kind}/{number}"), home / "made" / kind)
-    known.read(home / "made" / kind)
-    print("read")
+    random = Random(f"{seed}/{kind}/{number}")
+    if kind.startswith(CALL):
+        door = fuzz_calls.DOORS[kind.removeprefix(CALL)]
+        fuzz_calls.use(door.call(**fuzz_calls.mutated(random, door.arguments())))
+    else:
+        fuzz_kinds.make_all(home / "made")
+        known = fuzz_kinds.KINDS[kind]
+        known.damage(random, home / "made" / kind)
+        known.read(home / "made" / kind)
+        if known.use is not None:
+            known.use(home / "made" / kind)
+    print("used")
     return 0
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import fuzz_calls
 import fuzz_mutations as mutations
 import h5py
 import jax
@@ -53,11 +54,14 @@ class Kind:
         ``damage(random, place)`` changes a copy; returns whether it kept the checksums right.
     read : callable
         ``read(place)`` returns what is there in a form that can be compared, or fails.
+    use : callable, optional
+        ``use(place)`` does what a reader may do with what differs from the original.
     """
 
     sealed: bool
     damage: Callable[[Random, Path], bool]
     read: Callable[[Path], Any]
+    use: Callable[[Path], Any] | None = None
 
 
 # ------------------------------------------------------------------ originals
@@ -89,13 +93,46 @@ def make_all(home: Path) -> None:
     )
     frozen.save(home / "residual" / "file.nc")
     resolution.save(home / "resolution" / "file.nc")
-    audit = ta.audit(frozen, resolution=resolution)
+    audit = ta.audit(frozen, resolution=resolution, spectrum=True)
     audit.with_actions(audit.actions).save(home / "audit" / "file.nc")
+    for name, found in _results(frozen, audit, points).items():
+        found.save(home / name / "file.nc")
     _make_remedies(home, frozen, points)
     _make_training(home)
     for kind, name in (("table", "readouts/bands-1.csv"), ("record", "blocks/architecture.json")):
         suffix = Path(name).suffix
         shutil.copy(ROOT / "results" / "reproduction" / name, home / kind / f"file{suffix}")
+
+
+def _results(frozen: ta.FrozenResidual, audit: ta.Audit, points: Any) -> dict[str, Any]:
+    """Return a small result of each kind that is cheap to make."""
+    world = (lambda k: np.exp(-k * points), dict(frozen.parameters), 0.01)
+    known = {
+        "g": ta.UnknownFunction(
+            nodes=[0.0, 0.5, 1.0], bounds=(0.2, 5.0), truth=[1.0, 1.2, 0.9], delivered=[1, 1, 1]
+        )
+    }
+    curve = ta.resolve(
+        lambda g: np.exp(-np.cumsum(g(points)) / 12), known, 0.01, replicas=4, progress=False
+    )
+    return {
+        "score": audit.score,
+        "scan": audit.scan,
+        "spectrum": ta.spectrum(frozen),
+        "delivery": ta.delivery(frozen.parameters, {"k": 0.9}),
+        "map": ta.evidence_map(frozen, progress=False),
+        "comparison": ta.compare({"first": audit, "second": audit}),
+        "snapshots": ta.follow([(1, frozen), (5, frozen)]),
+        "sites": ta.suggest_sites(*world, 3, points=points[:, None], progress=False),
+        "curve": curve.function(),
+        "calibration": ta.calibrate(
+            lambda values, seed: 1.0 - np.log(values[-1]) / 2 + 1e-3 * seed % 1e-2,
+            *world,
+            candidates=5,
+            replicas=19,
+            progress=False,
+        ),
+    }
 
 
 def _make_remedies(home: Path, frozen: ta.FrozenResidual, points: Any) -> None:
@@ -192,7 +229,18 @@ def _read_result(place: Path) -> Any:
     found = ta.load(place / "file.nc")
     tree = found.data if isinstance(found.data, xr.DataTree) else xr.DataTree(found.data)
     groups = {node.path: node.to_dataset(inherit=False).to_dict() for node in tree.subtree}
-    return json.dumps(groups, default=repr), repr(found), found._repr_html_()
+    return json.dumps(groups, default=repr), repr(found)
+
+
+def _use_result(place: Path) -> None:
+    fuzz_calls.use(ta.load(place / "file.nc"))
+
+
+def _use_residual(place: Path) -> None:
+    frozen = ta.load(place / "file.nc")
+    fuzz_calls.use(frozen)
+    frozen.save(place / "again.nc")
+    ta.load(place / "again.nc")
 
 
 def _read_residual(place: Path) -> Any:
@@ -278,6 +326,15 @@ def _damage_run(random: Random, place: Path) -> bool:
         plain = json.loads(manifest.read_bytes())
         plain.pop("sha256")
         content = arrays.read_bytes()
+        if how < 0.52:  # eight gigabytes that the disk does not hold, and that the manifest claims
+            plain["arrays"] |= {"bytes": 2**33}
+            plain["sha256"] = seal(plain)
+            manifest.write_text(json.dumps(plain))
+            os.truncate(arrays, 2**33)
+            return True
+        if how < 0.54:  # a manifest of 60 MB, which would take two gigabytes as JSON
+            manifest.write_bytes(b'{"history": [' + b"[]," * 20_000_000 + b"[]]}")
+            return False
         if how < 0.75:
             known = (mutations.arrays_header, mutations.arrays_length, *BLIND)
             content = random.choice(known)(random, content)
@@ -296,6 +353,9 @@ def _damage_checkpoint(random: Random, place: Path) -> bool:
     (path,) = place.glob("checkpoints/*")
     content = path.read_bytes()
     known = (mutations.arrays_header, mutations.arrays_length)
+    if random.random() < 0.02:
+        os.truncate(path, 2**33)
+        return False
     if random.random() < 0.6:
         path.write_bytes(random.choice((*BLIND, *known))(random, content))
         return False
@@ -322,11 +382,14 @@ def _damage_checkpoint(random: Random, place: Path) -> bool:
 KINDS = {
     "run": Kind(True, _damage_run, _read_run),
     "checkpoint": Kind(True, _damage_checkpoint, _Checkpoints().read),
-    "audit": Kind(False, _damage_netcdf, _read_result),
-    "resolution": Kind(False, _damage_netcdf, _read_result),
-    "residual": Kind(True, _damage_export, _read_residual),
-    "set": Kind(False, _damage_netcdf, _read_result),
-    "simulated": Kind(False, _damage_netcdf, _read_result),
+    "residual": Kind(True, _damage_export, _read_residual, _use_residual),
+    **{
+        name: Kind(False, _damage_netcdf, _read_result, _use_result)
+        for name in (
+            *("audit", "resolution", "set", "simulated", "score", "scan", "spectrum", "delivery"),
+            *("map", "comparison", "snapshots", "sites", "curve", "calibration"),
+        )
+    },
     "table": Kind(False, _blind_or(mutations.table_cell), _read_table_file),
     "record": Kind(
         False,
@@ -346,16 +409,19 @@ def outcome_of(kind: Kind, random: Random, place: Path, original: Any) -> tuple[
     except InputError as error:
         return ("finding", "MemoryError inside") if _ran_out(error) else ("refused", "")
     except BaseException as error:
-        where = sys.exc_info()[2]
-        while where is not None and where.tb_next is not None:
-            where = where.tb_next
-        line = "" if where is None else f"{where.tb_frame.f_code.co_filename}:{where.tb_lineno}"
-        return "finding", f"{type(error).__name__}: {str(error)[:200]} at {line}"
+        return "finding", fuzz_calls.in_words(error)
     if found == original:
         return "unchanged", ""
     if kind.sealed and not sealed_again:
         return "finding", "changed content with the old checksum"
-    return "changed", ""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if kind.use is not None:
+                kind.use(place)
+    except BaseException as error:
+        return "finding", f"loaded, but not usable: {fuzz_calls.in_words(error)}"
+    return "used", ""
 
 
 def _ran_out(error: BaseException | None) -> bool:

@@ -180,7 +180,7 @@ def _strange_values(random: Random, file: Any) -> None:
     dataset = file[random.choice(_datasets(file))]
     if dataset.shape is None or not dataset.size or dataset.dtype.kind not in "iufO":
         return
-    number = random.choice((np.nan, np.inf, -1.0, 0.0, 1e308, -1e308, 5e-324))
+    number = random.choice((np.nan, np.inf, -1.0, 0.0, 1e308, -1e308, 1e299, 5e-324))
     if dataset.dtype.kind == "O":
         dataset[...] = random.choice(("", "x" * 5000, "\x07", "log", "truth"))
     elif dataset.dtype.kind in "iu":
@@ -301,7 +301,66 @@ def _virtual(random: Random, file: Any) -> None:
     file.create_virtual_dataset(name, layout)
 
 
+def _meaning(random: Random, file: Any) -> None:
+    """Well-formed numbers that mean something else: scaled, negated, exchanged, of another."""
+    names = [n for n in _datasets(file) if file[n].dtype.kind in "if" and file[n].size]
+    dataset = file[random.choice(names)]
+    values = dataset[...]
+    what = random.randrange(5)
+    if what == 0:
+        values = (values * random.choice((1.1, 0.5, 2, 100))).astype(values.dtype)
+    elif what == 1:
+        values = -values
+    elif what == 2:
+        values = values.ravel()[::-1].reshape(values.shape)
+    elif what == 3:
+        values.flat[random.randrange(values.size)] = values.flat[random.randrange(values.size)]
+    else:
+        other = file[random.choice(names)][...].ravel()
+        values = np.resize(other, values.shape).astype(values.dtype)
+    dataset[...] = values
+
+
+def _text(random: Random, file: Any) -> None:
+    """A text of the file in place of another: a route, a status, a name, a version."""
+    homes = [file["/"], *(each for each in file.values() if isinstance(each, h5py.Group))]
+    texts = [(h, n) for h in homes for n, v in h.attrs.items() if isinstance(v, (str, bytes))]
+    (home, name), (other, there) = random.choice(texts), random.choice(texts)
+    home.attrs[name] = random.choice((other.attrs[there], "", "x" * 300, "</script><b>"))
+
+
+def _bare_dimension(random: Random, file: Any) -> None:
+    """A dimension of billions without values, which a reader of all dimensions would fill."""
+    name = f"{random.choice(['', 'score/'])}time"
+    file.create_dataset(name, (2**33,), ">f4", maxshape=(None,), chunks=(1024,))
+    file[name].make_scale("This is a netCDF dimension but not a netCDF variable.")
+
+
+def _heap_attributes(random: Random, file: Any) -> None:
+    """Attributes of variable length and of compounds, some hundred, at any place."""
+    home = file[random.choice(["/", *_datasets(file)])]
+    value = np.empty(1, object)
+    value[0] = np.zeros(2000)
+    for number in range(100):
+        home.attrs.create(f"v{number}", value, dtype=h5py.vlen_dtype(np.float64))
+        home.attrs.create(f"c{number}", np.zeros(1, dtype=[("a", "f8", (700,))]))
+
+
+def _conflicting_sizes(random: Random, file: Any) -> None:
+    """One array with more or fewer rows than its dimension has elsewhere in the tree."""
+    names = [n for n in _datasets(file) if file[n].shape and file[n].size]
+    name = random.choice(names)
+    values = file[name][...]
+    rows = len(values) + random.choice((-1, 1, 7))
+    kept = {k: v for k, v in file[name].attrs.items() if not k.isupper()}
+    del file[name]
+    file.create_dataset(name, data=np.resize(values, (rows, *values.shape[1:])))
+    file[name].attrs.update(kept)
+
+
 NETCDF = (
+    *(_meaning, _meaning, _meaning, _meaning, _text, _bare_dimension, _heap_attributes),
+    *(_conflicting_sizes, _conflicting_sizes),
     *(_strange_values, _strange_values, _strange_values, _attribute, _attribute, _remove),
     *(_rename, _another_array, _terabytes, _terabytes, _terabytes, _large_chunk),
     *(_one_text_for_all, _links, _many_links, _groups, _virtual),

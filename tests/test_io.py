@@ -32,7 +32,7 @@ LAYOUT = {
 VALUES = {
     "parameter": ["Buckley–Leverett", "", "ν"],
     "x": [0.0, 0.5],
-    "fisher": [[1.0, np.nan], [np.inf, -0.0], [5e-324, 1e308]],
+    "fisher": [[1.0, np.nan], [np.inf, -0.0], [5e-324, 1e300]],
     "count": [-(2**63), 0, 2**63 - 1],
     "inside": [True, False, True],
     "title": "é",

@@ -164,6 +164,8 @@ class FrozenResidual:
                     type(given).__name__,
                     "pass a callable, or leave it out",
                 )
+        if self.view is not None:
+            _check_view(self.view)
         if self.field is not None:
             object.__setattr__(self, "field", _checked_field(self.field, self.points))
         if self.fitted is not None:
@@ -565,6 +567,15 @@ def _as_vector(part: Any, at: str) -> FloatArray:
     return array.astype(float)
 
 
+def _check_view(view: Any) -> None:
+    if not hasattr(view, "bind") or isinstance(view, type):
+        raise InputError(
+            "a view of the residual",
+            f"the class {view.__name__}" if isinstance(view, type) else type(view).__name__,
+            "pass one of twoaxis.views, for instance twoaxis.views.Patch(cells=8)",
+        )
+
+
 def bound_view(frozen: FrozenResidual, view: View | BoundView | None) -> Any:
     """Bind the given view, or else the training view, to the residual's points.
 
@@ -579,12 +590,7 @@ def bound_view(frozen: FrozenResidual, view: View | BoundView | None) -> Any:
         )
     if hasattr(chosen, "apply") and not isinstance(chosen, type):
         return chosen  # bound already: its eigenpairs need not be computed again
-    if not hasattr(chosen, "bind") or isinstance(chosen, type):
-        raise InputError(
-            "a view of the residual",
-            f"the class {chosen.__name__}" if isinstance(chosen, type) else type(chosen).__name__,
-            "pass one of twoaxis.views, for instance twoaxis.views.Patch(cells=8)",
-        )
+    _check_view(chosen)
     # Here and not above: views are needed to bind one, and not to hold a residual.
     from twoaxis.views import Blocks
 

@@ -41,6 +41,8 @@ MOST_TEXTS = 2**20
 MOST_SPARSE = 8
 # Files below this size may be sparse: they are harmless.
 SMALL = 2**20
+# No finite number of a result is larger: axes, sums and margins around it could not be drawn.
+HUGE = 1e300
 # Units that `xarray.open_dataset` decodes as time differences.
 DECODED_UNITS = (
     "days hours minutes seconds milliseconds microseconds nanoseconds".split()  # noqa: SIM905
@@ -67,6 +69,8 @@ class Variable:
     required : bool
     finite : bool
         Refuse NaN and infinity.
+    least, most : float
+        Refuse numbers below or above; NaN passes.
     """
 
     dims: tuple[str, ...]
@@ -75,6 +79,8 @@ class Variable:
     units: str = ""
     required: bool = True
     finite: bool = False
+    least: float = -math.inf
+    most: float = math.inf
 
     def __post_init__(self) -> None:
         if self.units in DECODED_UNITS or " since " in self.units:
@@ -166,6 +172,10 @@ def _array(name: str, spec: Variable, value: Any) -> np.ndarray[Any, Any]:
     array = array.astype({"float": np.float64, "int": np.int64, "bool": np.bool_}[spec.kind])
     if spec.finite and not np.isfinite(array).all():
         raise _Fault(f"values of {name!r} that are not finite")
+    if (array < spec.least).any() or (array > spec.most).any():
+        raise _Fault(f"values of {name!r} outside {spec.least:g} to {spec.most:g}")
+    if spec.kind == "float" and np.max(np.abs(array), initial=0.0, where=np.isfinite(array)) > HUGE:
+        raise _Fault(f"values of {name!r} beyond {HUGE:g}")
     return array
 
 
@@ -453,16 +463,21 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[_File]:
     ) from cause
 
 
+def is_sparse(info: os.stat_result) -> bool:
+    """Whether a file claims far more bytes than the disk stores: memory would hold its holes."""
+    # Windows does not tell how much is stored.
+    stored = 512 * info.st_blocks if hasattr(info, "st_blocks") else info.st_size
+    return info.st_size > SMALL + MOST_SPARSE * stored
+
+
 def _checked_size(path: str | os.PathLike[str]) -> int:
     """Return the size of a regular file that begins like HDF5 and stores what it claims."""
     info = os.stat(path)  # noqa: PTH116 - a path with a NUL is refused alike in all versions
     if not stat.S_ISREG(info.st_mode):
         kind = "a directory" if stat.S_ISDIR(info.st_mode) else "a device or pipe"
         raise _Fault(f"which is {kind}")
-    # Windows does not tell how much is stored.
-    stored = 512 * info.st_blocks if hasattr(info, "st_blocks") else info.st_size
-    if info.st_size > SMALL + MOST_SPARSE * stored:
-        raise _Fault(f"which claims {info.st_size} bytes and stores {stored}")
+    if is_sparse(info):
+        raise _Fault(f"which claims {info.st_size} bytes and stores fewer")
     with Path(path).open("rb") as stream:
         if stream.read(len(SIGNATURE)) != SIGNATURE:
             raise _Fault("which is not a netCDF-4 file" if info.st_size else "which is empty")

@@ -79,12 +79,14 @@ def noise_seed(problem: str | Problem, seed: int) -> tuple[int, int]:
     return _checked_seed(seed), zlib.crc32(get_problem(problem).name.encode())
 
 
-def standard_noise(seed: int | Sequence[int], replicas: int, count: int) -> FloatArray:
-    """Return standardized noise, one vector of length `count` per replica.
+def standard_noise(
+    seed: int | Sequence[int], replicas: int, count: int, out: FloatArray | None = None
+) -> FloatArray:
+    """Return standardized noise, one vector of length `count` per replica, in `out` if given.
 
     Row k is the same whatever the number of replicas.
     """
-    return np.random.default_rng(seed).standard_normal((replicas, count))
+    return np.random.default_rng(seed).standard_normal((replicas, count), out=out)
 
 
 def published_dataset(problem: str | Problem, seed: int) -> Dataset:

@@ -215,6 +215,8 @@ class Result(Generic[Data]):
     def check(self) -> None:
         """Raise `InputError` if values contradict each other; called when a file is loaded."""
         data: Any = self.data
+        if isinstance(data, xr.Dataset) and set(PARAMETER_LAYOUT) <= set(data.variables):
+            _check_parameters(data)
         for name, value in self.derived().items():
             if value is None or (isinstance(data, xr.Dataset) and name not in data):
                 continue
@@ -325,6 +327,17 @@ class FunctionResult(Result[xr.Dataset]):
     def logarithmic(self) -> bool:
         """Whether the coordinate is the logarithm."""
         return str(self.data.attrs["coordinate"]) == "log"
+
+
+def _check_parameters(data: xr.Dataset) -> None:
+    """Raise `InputError` unless what `data` says of its parameters is what they are read as."""
+    for name, value in Parameters.from_dataset(data).variables().items():
+        if not _same(data[name].values, value):
+            raise InputError(
+                f"{name} of the parameters: {_short(value)}",
+                _short(data[name].values),
+                "write the file again; it was changed after it was saved",
+            )
 
 
 def interest_first(columns: Mapping[str, Any], parameters: Parameters) -> pd.DataFrame:

@@ -162,6 +162,15 @@ def typical_values(parameters: Mapping[str, Parameter]) -> dict[str, float]:
     }
 
 
+FIELD_EXPECTED = "a field that can be evaluated at the points, field(model, points)"
+FIELD_FIX = "make that call by itself and correct it, or leave field out"
+
+
+def call_words(values: Mapping[str, Any]) -> str:
+    """Return parameter values as the arguments of a call."""
+    return ", ".join(f"{name}={float(value):.6g}" for name, value in values.items())
+
+
 @contextmanager
 def explained(expected: str, fix: str) -> Iterator[None]:
     """Turn whatever a user's function or their library raises into an `InputError`."""

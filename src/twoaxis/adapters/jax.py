@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from twoaxis.adapters.foreign import (
+    FIELD_EXPECTED,
+    FIELD_FIX,
     Precision,
     about_model,
     alone,
     as_numpy,
     as_points,
+    call_words,
     check_precision,
     dtype_name,
     equations_of,
@@ -163,7 +166,8 @@ def from_jax(
     }
     center = typical_values(known)
     with explained(
-        "a residual that can be evaluated at the points",
+        "a residual that can be evaluated at the points, "
+        f"residual(model, points, {call_words(center)})",
         "check its shapes and its branches on traced values"
         + (f'; pass precision="model" if it needs {weights}' if used != (weights or used) else ""),
     ):
@@ -401,9 +405,10 @@ def _field(
         return None
     with jax.enable_x64(dtype == "float64"):
         at = jax.numpy.asarray(where, dtype)
+        if field is not None:
+            with explained(FIELD_EXPECTED, FIELD_FIX):
+                return first_output(field(model, at), len(where))
         try:
-            return first_output(field(model, at) if field is not None else model(at), len(where))
+            return first_output(model(at), len(where))
         except Exception:  # a figure without the field is better than no diagnosis
-            if field is not None:
-                raise
             return None

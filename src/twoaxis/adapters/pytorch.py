@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from twoaxis.adapters.foreign import (
+    FIELD_EXPECTED,
+    FIELD_FIX,
     Precision,
     about_model,
     alone,
     as_numpy,
     as_points,
+    call_words,
     check_precision,
     dtype_name,
     equations_of,
@@ -173,7 +176,8 @@ def from_torch(
     }
     center = typical_values(known)
     with explained(
-        "a residual that can be evaluated at the points",
+        "a residual that can be evaluated at the points, "
+        f"residual(model, points, {call_words(center)})",
         "check shapes, devices and precision; for a missing graph pass create_graph=True to "
         "torch.autograd.grad, and detach nothing that derivatives need"
         + (f'; pass precision="model" if it computes in {dtype_name(own)}' if own != used else ""),
@@ -462,10 +466,12 @@ def _field(
 ) -> FloatArray | None:
     """Return what figures show, or None where the model does not give it."""
     with _undisturbed(torch, model), torch.set_grad_enabled(field is not None):
-        try:
-            values = field(model, where) if field is not None else model(where)
-        except Exception:  # a figure without the field is better than no diagnosis
-            if field is not None:
-                raise
-            return None
+        if field is not None:
+            with explained(FIELD_EXPECTED, FIELD_FIX):
+                values = field(model, where)
+        else:
+            try:
+                values = model(where)
+            except Exception:  # a figure without the field is better than no diagnosis
+                return None
     return first_output(values, len(where)) if isinstance(values, torch.Tensor) else None

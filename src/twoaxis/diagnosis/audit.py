@@ -28,7 +28,7 @@ from twoaxis.errors import InputError, check_mapping, check_words
 from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_view
 from twoaxis.geometry import delivery
 from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
-from twoaxis.geometry.scan import scan_from
+from twoaxis.geometry.scan import check_candidates, scan_from
 from twoaxis.geometry.score import score_from, without_nuisance
 from twoaxis.geometry.spectrum import spectrum_from
 from twoaxis.io import labelled
@@ -194,6 +194,7 @@ def audit(
         )
     if not (is_real(level) and 0 < level < 1):
         raise InputError("a level between 0 and 1", f"level={level!r}", "pass level=0.99")
+    check_candidates(candidates)
     check_words("notes", notes)
     check_mapping("about", about)
     frozen = as_frozen(residual, parameters, points)

@@ -194,6 +194,10 @@ def compare(audits: Iterable[Audit] | Mapping[str, Audit]) -> Comparison:
     >>> table.loc[("k", "preference"), ["mean", "sd"]].round(3).tolist()
     [0.139, 0.044]
     """
+    if not isinstance(audits, Iterable):
+        raise InputError(
+            "several audits, or a mapping from names to them", repr(audits), "pass a list of audits"
+        )
     named = isinstance(audits, Mapping)
     names = [str(name) for name in audits] if named else None
     found: list[Audit] = list(audits.values() if isinstance(audits, Mapping) else audits)

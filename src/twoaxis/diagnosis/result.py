@@ -118,7 +118,9 @@ ROOT_LAYOUT: Layout = {
         f"tolerance_{name}": Variable((), "float", f"{name} tolerance; NaN: none declared", "%")
         for name in TOLERANCES
     },
-    "level": Variable((), "float", "confidence level of all tests together", finite=True),
+    "level": Variable(
+        (), "float", "confidence level of all tests together", finite=True, least=0, most=1
+    ),
 }
 ABOUT_LAYOUT: Layout = {
     "key": Variable(("entry",), "text", "what is named"),
@@ -718,7 +720,7 @@ class Audit(Result[xr.DataTree]):
                 _agree(Parameters.from_dataset(part.data).of_interest, self.names, path)
             else:
                 _agree(names, self.parameters.names, f"names in {path}")
-            if path.endswith(("score", "scan")):
+            if path.endswith(("score", "scan", "spectrum")):
                 _agree(part.data["center"].values.tolist(), list(self.center.values.values()), path)
                 _agree(Parameters.from_dataset(part.data), self.parameters, path)
         for path in ("/field", "/matched", "/resimulation", "/likelihood", "/training", "/history"):

@@ -23,6 +23,8 @@ FloatArray = NDArray[np.float64]
 # An entry whose predictions are larger than this multiple of those at the center is not used:
 # interpolation and squares would leave the range of float64.
 LARGEST_GROWTH = 1e75
+# Curves are made in portions: PCHIP takes several times the memory of its result.
+CURVES_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,14 @@ def build_bank(
     gaps = np.flatnonzero(~good)
     first = max((int(g) + 1 for g in gaps if g < around.start), default=0)
     last = min((int(g) - 1 for g in gaps if g >= around.stop), default=size - 1)
+    used, values = knots[first : last + 1], values[first : last + 1]
+    pieces = np.empty((4, len(used) - 1, values.shape[1]))
     # PCHIP divides by slopes: for one that is almost zero the quotient overflows, as it may.
     with np.errstate(over="ignore"):
-        curve = PchipInterpolator(knots[first : last + 1], values[first : last + 1], axis=0)
-    return Bank(knots[first : last + 1], curve.c, _excluded(parameter, knots, reasons, first, last))
+        for start in range(0, values.shape[1], CURVES_AT_ONCE):
+            some = slice(start, start + CURVES_AT_ONCE)
+            pieces[..., some] = PchipInterpolator(used, values[:, some], axis=0).c
+    return Bank(used, pieces, _excluded(parameter, knots, reasons, first, last))
 
 
 def _excluded(

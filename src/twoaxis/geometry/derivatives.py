@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.arrays import is_real
-from twoaxis.errors import AccuracyWarning, InputError
+from twoaxis.errors import AccuracyWarning, InputError, refuse_masked
 from twoaxis.frozen import (
     FrozenResidual,
     called,
@@ -365,7 +365,9 @@ def _exact_jacobian(
 def _given_jacobian(
     given: Callable[..., Any], values: dict[str, float], frozen: FrozenResidual, size: int
 ) -> FloatArray:
-    array = np.asarray(called("jacobian", given, frozen.known.arguments(values)))
+    came = called("jacobian", given, frozen.known.arguments(values))
+    refuse_masked("the jacobian", came)
+    array = np.asarray(came)
     if array.dtype.kind not in "iuf":
         raise InputError(
             "a jacobian of real numbers",

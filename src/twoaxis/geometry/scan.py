@@ -56,6 +56,8 @@ FloatArray = NDArray[np.float64]
 
 # Largest deviation of an exact profile from direct evaluations, as a share of its largest value.
 PROFILE_TOLERANCE = 1e-8
+# Each candidate costs a residual.
+MOST_CANDIDATES, MOST_STARTS = 100_000, 10_000
 INTERIOR = "interior"
 FLAT_STATUS = "flat: the residual does not depend on the parameter, so there is no minimum"
 
@@ -139,6 +141,7 @@ class FrozenScan(CenteredResult):
             for rows in (candidates.T, minima)
         ]
         grid = data["grid_minimum"].values
+        lowest = min(float(data["profile"].min()), float(data["profile_at_center"]))
         consistent = {
             "candidates in ascending order inside the bounds": inside[0]
             and (np.diff(candidates, axis=1) >= 0).all(),
@@ -146,6 +149,8 @@ class FrozenScan(CenteredResult):
             and (values >= 0).all()
             and float(data["profile_at_center"]) >= 0,
             "minima inside the bounds, lowest first": inside[1] and (np.diff(values) >= 0).all(),
+            "minima that are not above the profile": flat
+            or values[0] <= lowest + PROFILE_TOLERANCE * float(data["profile"].max()),
             "one minimum whose basin holds the center": flat
             or data["local_holds_center"].values.sum() >= 1,
             "a grid minimum inside the bounds": np.isnan(grid).all()
@@ -334,6 +339,14 @@ def bound_status(parameters: Parameters, values: FloatArray) -> str:
 # ---------------------------------------------------------------- the calls
 
 
+def check_candidates(candidates: Any) -> None:
+    """Refuse a number of candidates that makes no profile, or one that no memory holds."""
+    if not is_integer(candidates) or not 3 <= candidates <= MOST_CANDIDATES:
+        raise InputError(
+            f"from 3 to {MOST_CANDIDATES} candidates", f"candidates={candidates!r}", "pass 81"
+        )
+
+
 def frozen_scan(
     residual: Residual,
     parameters: Unknowns | None = None,
@@ -398,11 +411,10 @@ def scan_from(
     places : int, optional
         The most places of the grid over several parameters, where each costs a residual.
     """
-    if not is_integer(candidates) or candidates < 3:
-        raise InputError("at least 3 candidates", f"candidates={candidates!r}", "pass 81")
-    if not is_integer(starts) or starts < 0:
+    check_candidates(candidates)
+    if not is_integer(starts) or not 0 <= starts <= MOST_STARTS:
         raise InputError(
-            "starts as an integer of at least 0", f"starts={starts!r}", "pass starts=5"
+            f"starts as an integer from 0 to {MOST_STARTS}", f"starts={starts!r}", "pass starts=5"
         )
     q = frozen.coordinates(center.values)
     if local is None:

@@ -64,16 +64,16 @@ LAYOUT: Layout = {
     **PARAMETER_LAYOUT,
     **CENTER_LAYOUT,
     "mode": Variable(("mode",), "int", "number of the mode, from 1"),
-    "eigenvalue": Variable(("mode",), "float", "eigenvalue of the basis", finite=True),
-    "strength": Variable(_MODES, "float", "contribution to H", finite=True),
+    "eigenvalue": Variable(("mode",), "float", "eigenvalue of the basis", finite=True, least=0),
+    "strength": Variable(_MODES, "float", "contribution to H", finite=True, least=0),
     "signed": Variable(_MODES, "float", "signed contribution to B", finite=True),
     "pointwise_strength": Variable(
-        _MODES, "float", "contribution to the pointwise strength J^T J / N", finite=True
+        _MODES, "float", "contribution to the pointwise strength J^T J / N", finite=True, least=0
     ),
-    "strength_total": Variable(("parameter",), "float", "H, of all modes", finite=True),
+    "strength_total": Variable(("parameter",), "float", "H, of all modes", finite=True, least=0),
     "signed_total": Variable(("parameter",), "float", "B, of all modes", finite=True),
     "pointwise_strength_total": Variable(
-        ("parameter",), "float", "J^T J / N, of all modes", finite=True
+        ("parameter",), "float", "J^T J / N, of all modes", finite=True, least=0
     ),
     "axis": Variable(("axis",), "text", "name of the coordinate of a point", required=False),
     "points": Variable(("point", "axis"), "float", "residual points", required=False, finite=True),
@@ -113,13 +113,14 @@ class Spectrum(CenteredResult):
     def check(self) -> None:
         """Raise `InputError` unless contributions can come from one residual."""
         data = self.data
-        values = data["eigenvalue"].values
-        strengths = [data[n].values for n in ("strength", "pointwise_strength")]
         contributions = self._points("point_contribution")
         consistent = {
-            "eigenvalues that are not negative, largest first": (values >= 0).all()
-            and (np.diff(values) <= 0).all(),
-            "strengths that are not negative": all((each >= 0).all() for each in strengths),
+            "eigenvalues, largest first": (np.diff(data["eigenvalue"].values) <= 0).all(),
+            "modes that sum to H, or to a part of it": self._sums("strength", part=True),
+            "modes that sum to B": self._sums("signed", part=False),
+            "modes that sum to the pointwise strength, or to a part of it": self._sums(
+                "pointwise_strength", part=True
+            ),
             "contributions of points that sum to B": contributions is None
             or np.allclose(
                 contributions.sum(axis=0),
@@ -133,6 +134,15 @@ class Spectrum(CenteredResult):
         }
         require(consistent)
         super().check()
+
+    def _sums(self, name: str, *, part: bool) -> bool:
+        """Whether modes sum to their total; where not all are there, to a part or anything."""
+        each, total = self.data[name].values, self.data[f"{name}_total"].values
+        room = SAME_SUM * (np.abs(each).sum(axis=0) + np.abs(total))
+        off = each.sum(axis=0) - total
+        if not self.complete:
+            return not part or bool((off <= room).all())
+        return bool((np.abs(off) <= room).all())
 
     def of(self, parameter: str) -> Spectrum:
         """Return the spectrum of one of the parameters of interest."""

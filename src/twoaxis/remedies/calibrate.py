@@ -72,6 +72,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 LEAST_CANDIDATES = 3
+MOST_CANDIDATES = 100_000
 BOTH = ("candidate", "replica")
 # Where the values come from that nuisance parameters are simulated at.
 FITTED, STANDING, NO_NUISANCE = "data", "standing", "none"
@@ -433,9 +434,9 @@ def candidate_grid(
         Between which values; by default the bounds of the parameter.
     """
     if is_integer(candidates):
-        if candidates < LEAST_CANDIDATES:
+        if not LEAST_CANDIDATES <= candidates <= MOST_CANDIDATES:
             raise InputError(
-                f"at least {LEAST_CANDIDATES} candidates",
+                f"from {LEAST_CANDIDATES} to {MOST_CANDIDATES} candidates",
                 f"candidates={candidates}",
                 "pass candidates=17",
             )

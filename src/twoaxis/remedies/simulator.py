@@ -26,6 +26,9 @@ from twoaxis.resolution.direct_fit import DirectEstimator
 from twoaxis.resolution.layouts import WhitenedLayout, Whitener, checked_layouts, checked_noise
 
 FloatArray = NDArray[np.float64]
+
+# The largest number of replicas, candidates, sites and the like.
+MOST_COUNT = 1_000_000
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
@@ -197,10 +200,10 @@ def check_seed(seed: Any) -> None:
 
 
 def check_count(name: str, value: Any, least: int) -> int:
-    """Return an integer of at least `least`."""
-    if not is_integer(value) or value < least:
+    """Return an integer of at least `least`, and not so many that no memory holds them."""
+    if not is_integer(value) or not least <= value <= MOST_COUNT:
         raise InputError(
-            f"{name} as an integer of at least {least}",
+            f"{name} as an integer from {least} to {MOST_COUNT}",
             f"{name}={value!r}",
             f"pass {name}={least} or more",
         )

@@ -39,6 +39,10 @@ IndexArray = NDArray[np.intp]
 BISECTIONS = 60
 # Rows are taken in portions, so that the polynomials of many replicas fit in memory.
 ROWS_AT_ONCE = 2048
+# Observations are summed in portions, too.
+OBSERVATIONS_AT_ONCE = 10_000
+# A bank takes at most this many bytes; more observations need another method.
+BANK_BYTES = 2**30
 
 
 @dataclass(frozen=True)
@@ -102,13 +106,13 @@ class BankEstimator:
 
     def fit(self, layout: WhitenedLayout, rows: FloatArray, advance: Advance | None = None) -> Fits:
         """Fit rows of whitened deviations from the center, and their profile sets."""
-        portions = []
+        found = []
         for start in range(0, len(rows), ROWS_AT_ONCE):
             portion = rows[start : start + ROWS_AT_ONCE]
-            portions.append(self._fit(polynomials(self.bank, layout, portion)))
+            found.append(self._fit(polynomials(self.bank, layout, portion)))
             if advance is not None:
                 advance(len(portion))
-        return joined(portions)
+        return joined(found)
 
     def sets(
         self,
@@ -196,16 +200,17 @@ def _with_sets(fits: Fits, chi2: Polynomials, limit: float) -> Fits:
 
 def polynomials(bank: Bank, layout: WhitenedLayout, rows: FloatArray) -> Polynomials:
     """Return chi2 of every data row between every pair of knots."""
-    a = layout.white(bank.pieces[::-1][..., layout.columns])  # ascending, (4, K - 1, n)
-    a[0] -= layout.base
-    gram = np.einsum("ikn,jkn->ijk", a, a)
-    cross = np.tensordot(a, rows, axes=(2, 1))  # (4, K - 1, R)
-    coefficients = np.zeros((7, a.shape[1], len(rows)))
-    for i in range(4):
-        coefficients[i] -= 2 * cross[i]
-        for j in range(4):
-            coefficients[i + j] += gram[i, j][:, None]
-    coefficients[0] += np.sum(rows**2, axis=1)
+    coefficients = np.zeros((7, len(bank.knots) - 1, len(rows)))
+    for some, part in layout.parts(OBSERVATIONS_AT_ONCE):
+        a = part.white(bank.pieces[::-1][..., part.columns])  # ascending, (4, K - 1, n)
+        a[0] -= part.base
+        gram = np.einsum("ikn,jkn->ijk", a, a)
+        cross = np.tensordot(a, rows[:, some], axes=(2, 1))  # (4, K - 1, R)
+        for i in range(4):
+            coefficients[i] -= 2 * cross[i]
+            for j in range(4):
+                coefficients[i + j] += gram[i, j][:, None]
+    coefficients[0] += np.einsum("rn,rn->r", rows, rows)
     return Polynomials(bank.knots, coefficients)
 
 
@@ -375,7 +380,7 @@ def check_bank(
     """
     if not isinstance(estimator, BankEstimator) or not validate:
         return None
-    rows = [draws[:, : len(layout.sites)] for layout in layouts]
+    rows = [draws[1:, : len(layout.sites)] for layout in layouts]
     estimates = np.stack([f.estimate[1:, 0] for f in fits])
     if setup.data is not None:
         real = [each.row(setup.data[each.name])[None] for each in layouts]

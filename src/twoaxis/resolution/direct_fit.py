@@ -19,13 +19,13 @@ from twoaxis.least_squares import GAIN_ATOL, Minimum, minimize
 from twoaxis.progress import Advance
 from twoaxis.resolution.fisher import STEP, sensitivities
 from twoaxis.resolution.layouts import WhitenedLayout
-from twoaxis.resolution.matched_fit import Fits, joined, profile_start
+from twoaxis.resolution.matched_fit import Fits, joined, portions, profile_start
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IndexArray = NDArray[np.intp]
 
-# Datasets are fitted in portions: a step of the progress bar, and a bound on memory.
+# Datasets are fitted in portions of at most this many: a step of the progress bar.
 ROWS_AT_ONCE = 16
 # Values between the estimate of one parameter and a bound, at which the end of a set is looked for.
 SCANNED_POINTS = 128
@@ -37,6 +37,8 @@ PROFILE_GAIN_ATOL = 1e-6
 MOST_STEPS = 60
 # Starting points that fill the bounds, per parameter; they are solved once for all datasets.
 SEEDS = 64
+# Fewer of them where their predictions would take more values than this.
+SEED_VALUES = 32_000_000
 # Predictions for derivatives are held together, up to this many bytes.
 SLOPES_MEMORY = 6.4e7
 # Two starts found the same minimum when their chi2 differ by less than this.
@@ -80,13 +82,12 @@ class DirectEstimator:
 
     def fit(self, layout: WhitenedLayout, rows: FloatArray, advance: Advance | None = None) -> Fits:
         """Fit rows of whitened deviations from the center."""
-        portions = []
-        for start in range(0, len(rows), ROWS_AT_ONCE):
-            portion = rows[start : start + ROWS_AT_ONCE]
-            portions.append(multistart_fit(self, layout, portion, self.starts_of(layout, portion)))
+        found = []
+        for portion in portions(rows, ROWS_AT_ONCE):
+            found.append(multistart_fit(self, layout, portion, self.starts_of(layout, portion)))
             if advance is not None:
                 advance(len(portion))
-        return joined(portions)
+        return joined(found)
 
     def sets(
         self,
@@ -550,6 +551,7 @@ def build_direct(
     dimension = len(center)
     low, high = model.parameters.coordinate_bounds
     number = seed_count(dimension, starts) if number is None else number
+    number = min(number, max(starts, SEED_VALUES // len(model.entries)))
     fill = qmc.Halton(dimension, scramble=False).fast_forward(1)  # the first point is a corner
     seeds = qmc.scale(fill.random(number), low, high)
     values, reasons = model(seeds, advance)

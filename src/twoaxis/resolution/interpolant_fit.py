@@ -43,7 +43,7 @@ from twoaxis.progress import Advance
 from twoaxis.resolution.direct_fit import DirectEstimator, multistart_fit, profile_deviance
 from twoaxis.resolution.fisher import Information, predicted_spread
 from twoaxis.resolution.layouts import WhitenedLayout
-from twoaxis.resolution.matched_fit import Fits
+from twoaxis.resolution.matched_fit import Fits, joined, portions
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -211,7 +211,12 @@ class Interpolant:
     ) -> Minimum:
         """Fit each row from one start; coordinates that are not free, (R, d), stay."""
         reduced = rows @ self.span
-        rest = np.sum((rows - reduced @ self.span.T) ** 2, axis=1)
+        rest = np.concatenate(
+            [
+                np.sum((some - some @ self.span @ self.span.T) ** 2, axis=1)
+                for some in portions(rows, len(rows))
+            ]
+        )
 
         def misfit(q: FloatArray, which: IndexArray) -> FloatArray:
             x = self.box.place(q)
@@ -400,7 +405,9 @@ def fit_on_interpolant(
             reason = reason or builder.reason
             break
         fits, interpolant, checks = found
-        leaving = _leaving(direct, layout, noisy, fits, interpolant, noiseless)
+        leaving = _undecided(fits, interpolant) | (
+            _lowest_elsewhere(direct, layout, noisy, interpolant, noiseless) < fits.chi2 + ELSEWHERE
+        )
         best = InterpolantFits(fits, True, int(leaving.sum()), interpolant.error, *checks)
         best_leaving = leaving
         if leaving.mean() <= MOST_LEAVING:
@@ -433,7 +440,10 @@ def local_interpolant(
     the whitened sensitivities `slope`, (n, d), hold at the estimate. None where its accuracy is
     not reached with `budget` model runs.
     """
-    _, singular, directions = np.linalg.svd(slope * direct.units)
+    # All directions, null ones included, and never an n by n matrix.
+    _, singular, directions = np.linalg.svd(
+        slope * direct.units, full_matrices=len(slope) < len(estimate)
+    )
     size = np.zeros(len(estimate))
     size[: len(singular)] = singular
     with np.errstate(divide="ignore"):
@@ -474,7 +484,12 @@ def _checked_fits(
         inside = box.points(direct.starts - 1, lambda u: u - 0.5) if direct.starts > 1 else None
         starts = np.vstack([box.center[None]] + ([] if inside is None else [inside]))
         spread = np.broadcast_to(starts, (len(rows), *starts.shape))
-        fits = multistart_fit(interpolant, layout, rows, np.array(spread))
+        fits = joined(
+            [
+                multistart_fit(interpolant, layout, some, np.array(spread[: len(some)]))
+                for some in portions(rows, len(rows))
+            ]
+        )
         checks = _check(direct, layout, fact, rows, fits, interpolant, validate)
         if not max(checks) > CHECK_ATOL:  # NaN where nothing is checked
             return fits, interpolant, checks
@@ -523,25 +538,22 @@ def _undecided(fits: Fits, interpolant: Interpolant) -> BoolArray:
     return np.asarray(~fits.converged | unknown | left)
 
 
-def _leaving(
+def _lowest_elsewhere(
     direct: DirectEstimator,
     layout: WhitenedLayout,
     rows: FloatArray,
-    fits: Fits,
     interpolant: Interpolant,
     noiseless: Fits,
-) -> BoolArray:
-    """Return which rows the interpolant cannot decide about, (R,).
+) -> FloatArray:
+    """Return how low chi2 of each row comes outside the box, (R,), as far as that is known.
 
-    An estimate is at the edge of the box, or did not converge; or chi2 comes as low elsewhere:
-    at a starting point outside the box, or near another minimum of the noise-free data. Near
-    such a minimum, with misfit ``r`` and sensitivities ``S`` there, chi2 is about
+    At a starting point outside, or near another minimum of the noise-free data. Near such a
+    minimum, with misfit ``r`` and sensitivities ``S`` there, chi2 is about
     ``|r|^2 - |P_S r|^2``, where ``P_S`` projects onto the span of ``S``.
     """
-    leaving = _undecided(fits, interpolant)
     outside = interpolant.left(direct.seeds)
     lowest = np.full(len(rows), np.inf)
-    size = np.sum(rows**2, axis=1)
+    size = np.einsum("rn,rn->r", rows, rows)
     if outside.any():
         deviations = layout.deviations(direct.seed_predictions[outside])
         chi2 = np.sum(deviations**2, axis=1) - 2 * rows @ deviations.T + size[:, None]
@@ -549,10 +561,11 @@ def _leaving(
     assert noiseless.minima is not None  # of a direct fit
     others = noiseless.minima[0][interpolant.left(noiseless.minima[0])]
     for point in others:
-        misfit = rows - direct.predict(layout, point)
+        away = direct.predict(layout, point)
         span = np.linalg.qr(direct.slope(layout, point))[0]
-        lowest = np.fmin(lowest, np.sum(misfit**2, axis=1) - np.sum((misfit @ span) ** 2, axis=1))
-    return np.asarray(leaving | (lowest < fits.chi2 + ELSEWHERE))
+        misfit = size - 2 * rows @ away + away @ away
+        lowest = np.fmin(lowest, misfit - np.sum((rows @ span - away @ span) ** 2, axis=1))
+    return lowest
 
 
 def _shared(*parts: Fits) -> list[str]:

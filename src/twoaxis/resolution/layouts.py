@@ -8,8 +8,8 @@ and a misfit is a plain sum of squares.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -107,6 +107,23 @@ class WhitenedLayout:
                 "near 1",
             )
         return white - self.base
+
+    def parts(self, size: int) -> Iterator[tuple[slice, WhitenedLayout]]:
+        """Yield portions of at most `size` observations; correlated ones stay together."""
+        size = size if self.white.factor.ndim == 1 else len(self.sites)
+        for start in range(0, len(self.sites), size):
+            some = slice(start, start + size)
+            white = Whitener(self.white.factor[some])
+            yield (
+                some,
+                replace(
+                    self,
+                    sites=self.sites[some],
+                    columns=self.columns[some],
+                    white=white,
+                    base=self.base[some],
+                ),
+            )
 
     def deviations(self, predictions: FloatArray) -> FloatArray:
         """Return the whitened deviations (..., n) of predictions (..., entries) from the center."""

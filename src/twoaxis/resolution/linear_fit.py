@@ -90,9 +90,9 @@ class LinearEstimator:
             around = (low - center, high - center)
             inside = lsq_linear(slope * units, rows[n], [each / units for each in around])
             steps[n] = np.clip(inside.x * units, *around)
-        left = rows - steps @ slope.T
-        chi2 = np.einsum("rn,rn->r", left, left)
-        joint = np.einsum("rn,rn->r", rows, rows) - chi2
+        # |r - S s|^2, without an array of all residuals.
+        joint = np.sum((2 * rows @ slope - steps @ (slope.T @ slope)) * steps, axis=1)
+        chi2 = np.einsum("rn,rn->r", rows, rows) - joint
         if advance is not None:
             advance(len(rows))
         good = np.ones((len(rows), 1), dtype=bool)
@@ -196,7 +196,8 @@ def variances(slope: FloatArray, units: FloatArray) -> FloatArray:
     units : array, shape (d,)
         The step in each coordinate that stands for 100%.
     """
-    _, sizes, vectors = np.linalg.svd(slope * units, full_matrices=True)
+    # All right vectors, null directions included; of the left ones never an n by n matrix.
+    _, sizes, vectors = np.linalg.svd(slope * units, full_matrices=len(slope) < len(units))
     every = np.zeros(len(units))
     every[: len(sizes)] = sizes
     null = every <= NULL_SHARE * every.max()

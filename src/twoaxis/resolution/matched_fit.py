@@ -31,6 +31,7 @@ linear (`twoaxis.resolution.linear_fit`)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Protocol
 
@@ -43,6 +44,17 @@ from twoaxis.resolution.layouts import WhitenedLayout
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+
+# Rows are fitted in portions of about this many values, so that a million observations fit in
+# memory.
+PORTION = 4_000_000
+
+
+def portions(rows: FloatArray, most: int) -> Iterator[FloatArray]:
+    """Yield rows (R, n) in portions of at most `most` rows, and of at most `PORTION` values."""
+    size = max(1, min(most, PORTION // rows.shape[1]))
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
 
 
 @dataclass(frozen=True)
@@ -172,8 +184,9 @@ def gauss_newton_step(
     delivered: a first correction by the forward model.
     """
     value, slope = estimator.linearize(layout, start)
-    step = np.linalg.lstsq(slope, (rows - value).T, rcond=None)[0].T
-    return np.asarray(start + step, dtype=float)
+    # By the pseudoinverse, since differences of all rows may take gigabytes.
+    inverse = np.linalg.pinv(slope, rcond=max(slope.shape) * np.finfo(float).eps)
+    return np.asarray(start + rows @ inverse.T - inverse @ value, dtype=float)
 
 
 def profile_start(

@@ -14,10 +14,10 @@ normality
     Shapiro-Wilk; beyond 5,000 residuals, D'Agostino's K^2.
 whiteness
     The mean product of each residual with its nearest neighbors, relative to the mean square,
-    against 999 random permutations; beyond all of them, the normal tail with their mean and
-    standard deviation. Neighbors are near in the points that the caller gives, or else in the
-    indices of the output of the forward model: a field indexed by time and space is checked in
-    time and space, whatever the order of its sites.
+    against 999 random permutations (99 beyond 50,000 residuals); beyond all of them, the normal
+    tail with their mean and standard deviation. Neighbors are near in the points that the caller
+    gives, or else in the indices of the output of the forward model: a field indexed by time and
+    space is checked in time and space, whatever the order of its sites.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ FloatArray = NDArray[np.float64]
 # A misfit is reported when a p-value, times the number of checks of the call, is below this.
 ALARM = 0.01
 PERMUTATIONS = 999
+# Beyond this many residuals 99 permutations do: what they do not reach has a normal tail.
+MANY_RESIDUALS, FEWER_PERMUTATIONS = 50_000, 99
 NEIGHBORS = 4
 # Residuals shuffled in one array: a bound on memory.
 SHUFFLED_AT_ONCE = 2_000_000
@@ -153,13 +155,14 @@ def _whiteness(residuals: FloatArray, position: FloatArray, seed: int) -> Check:
     observed = float(correlation(centered))
     generator = np.random.default_rng(seed)
     shuffles: list[FloatArray] = []
-    for block in _blocks(PERMUTATIONS, max(1, SHUFFLED_AT_ONCE // len(residuals))):
+    permutations = PERMUTATIONS if len(residuals) <= MANY_RESIDUALS else FEWER_PERMUTATIONS
+    for block in _blocks(permutations, max(1, SHUFFLED_AT_ONCE // len(residuals))):
         shuffled = generator.permuted(np.tile(centered, (block, 1)), axis=1)
         shuffles.append(correlation(shuffled))
     null = np.concatenate(shuffles)
     middle = null.mean()
     as_extreme = int(np.sum(np.abs(null - middle) >= abs(observed - middle)))
-    p = (1 + as_extreme) / (1 + PERMUTATIONS)
+    p = (1 + as_extreme) / (1 + permutations)
     if not as_extreme:  # beyond all permutations, the normal tail says how far
         p = min(p, 2 * ndtr(-abs(observed - middle) / null.std()))
     meaning = (

@@ -26,6 +26,7 @@ from twoaxis.problems import EvolutionProblem, SteadyProblem, get_problem
 from twoaxis.progress import Advance, progress_bar
 from twoaxis.resolution.bank_fit import (
     BANK_ACCURACY,
+    BANK_BYTES,
     BankCheck,
     BankEstimator,
     check_bank,
@@ -143,10 +144,11 @@ def resolve(
         nonlinear least squares on a polynomial in place of the model, around the center; replicas
         that leave its region are fitted directly, and all of them where it is not accurate
         enough. "linear": the tangent of the model at the center, which gives the Fisher
-        prediction replica by replica. "auto" takes the bank for one parameter and the tangent for
-        more than 15. For several it takes the interpolant for 20 replicas or more, and direct
-        fits for fewer or for a vectorized model, which solves the datasets side by side. Data
-        are always fitted with the bank or the model itself; by "linear" from few starts, with
+        prediction replica by replica. "auto" takes the bank for one parameter (the interpolant
+        beyond about 140,000 observations, where the bank would not fit in a gigabyte) and the
+        tangent for more than 15. For several it takes the interpolant for 20 replicas or more, and
+        direct fits for fewer or for a vectorized model, which solves the datasets side by side.
+        Data are always fitted with the bank or the model itself; by "linear" from few starts, with
         the ends of the profile sets from the tangent at the estimate.
     bank : int
         Entries of the bank. Where the check against direct optimization finds a difference of
@@ -224,7 +226,7 @@ def resolve(
         return [information(layout, derivative, setup.units) for layout in layouts]
 
     informed(setup.whitened(setup.noise or setup.unit_noise))  # refuses unusable layouts early
-    chosen_method = _chosen_method(setup, method, replicas)
+    chosen_method = _chosen_method(setup, method, replicas, bank)
     entries, check = bank, None
     while True:
         estimator = _estimator(setup, chosen_method, entries, starts, progress)
@@ -243,7 +245,12 @@ def resolve(
         needed = entries_needed(entries, check, before)
         if needed == entries:
             break
-        entries = needed
+        if _bank_fits(setup, needed):
+            entries = needed
+        elif method == "auto":
+            chosen_method, entries = "interpolant", bank
+        else:
+            break
     refuse_useless(entries, check)
     newton = _gauss_newton(setup, estimator, whitened, draws)
     data_fits = None
@@ -301,15 +308,15 @@ def resolve(
 def _check_settings(
     replicas: Any, bank: Any, starts: Any, level: Any, validate: Any, method: Any
 ) -> None:
-    for name, value, least in (
-        ("replicas", replicas, 1),
-        ("bank", bank, 5),
-        ("starts", starts, 1),
-        ("validate", validate, 0),
+    for name, value, least, most in (
+        ("replicas", replicas, 1, 1_000_000),
+        ("bank", bank, 5, 100_000),
+        ("starts", starts, 1, 10_000),
+        ("validate", validate, 0, 100_000),
     ):
-        if not is_integer(value) or value < least:
+        if not is_integer(value) or not least <= value <= most:
             raise InputError(
-                f"{name} as an integer of at least {least}",
+                f"{name} as an integer from {least} to {most}",
                 f"{name}={value!r}",
                 f"pass {name}={max(least, 1)} or more",
             )
@@ -321,7 +328,12 @@ def _check_settings(
         )
 
 
-def _chosen_method(setup: Setup, method: Method, replicas: int) -> Method:
+def _bank_fits(setup: Setup, entries: int) -> bool:
+    """Whether a bank of so many entries fits in memory: four coefficients for each of them."""
+    return 4 * 8 * entries * len(setup.fit_model.entries) <= BANK_BYTES
+
+
+def _chosen_method(setup: Setup, method: Method, replicas: int, bank: int) -> Method:
     """Return the method that "auto" stands for, by the rule that `resolve` documents."""
     several = len(setup.parameters) > 1
     if several and method == "bank":
@@ -330,10 +342,17 @@ def _chosen_method(setup: Setup, method: Method, replicas: int) -> Method:
             f"the parameters {', '.join(setup.parameters)}",
             'pass method="direct", or leave method out',
         )
+    fits = _bank_fits(setup, bank)
+    if method == "bank" and not fits:
+        raise InputError(
+            f"a bank of at most {BANK_BYTES / 2**30:g} GiB",
+            f"one of {bank} entries for {len(setup.fit_model.entries)} observations",
+            "leave method out, or observe fewer entries with layouts=",
+        )
     if method != "auto":
         return method
     if not several:
-        return "bank"
+        return "bank" if fits else "interpolant"
     if len(setup.parameters) > MANY:
         return "linear"
     few = replicas < FEWEST_REPLICAS
@@ -353,7 +372,7 @@ def _estimator(setup: Setup, method: Method, bank: int, starts: int, progress: b
 
 
 def _draws(seed: int | Sequence[int], replicas: int, count: int) -> FloatArray:
-    """Return the standardized noise, unless it takes too much memory."""
+    """Return the standardized noise, unless it takes too much memory; the first row is zero."""
     gigabytes = 8e-9 * replicas * count
     if gigabytes > DRAWS_LIMIT:
         raise InputError(
@@ -364,19 +383,20 @@ def _draws(seed: int | Sequence[int], replicas: int, count: int) -> FloatArray:
     try:
         if isinstance(seed, np.random.Generator):
             raise TypeError  # its state, and so the result, would depend on earlier calls
-        return standard_noise(seed, replicas, count)
+        draws = np.zeros((1 + replicas, count))
+        standard_noise(seed, replicas, count, out=draws[1:])
     except (TypeError, ValueError):
         raise InputError(
             "a seed for numpy.random.default_rng: a non-negative integer, or several",
             f"seed={seed!r}",
             "pass seed=0",
         ) from None
+    return draws
 
 
 def _rows(layout: WhitenedLayout, draws: FloatArray) -> FloatArray:
     """Return the whitened deviations of all replicas; the first row is without noise."""
-    width = len(layout.sites)
-    return np.vstack([np.zeros(width), draws[:, :width]])
+    return draws[:, : len(layout.sites)]
 
 
 def _fit_replicas(

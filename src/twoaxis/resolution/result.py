@@ -20,11 +20,13 @@ from twoaxis.resolution.function import FunctionResolution, resolve_function
 from twoaxis.resolution.layouts import ALL_LAYOUTS
 from twoaxis.result import (
     CENTER_LAYOUT,
+    DERIVED_RTOL,
     MESSAGE_LAYOUT,
     PARAMETER_LAYOUT,
     CenteredResult,
     Message,
     messages_from,
+    require,
 )
 from twoaxis.statistics import (
     Interval,
@@ -65,13 +67,15 @@ _REPLICA_LAYOUT: Layout = {
         _REPLICA, "float", "|Gauss-Newton step - center|, relative", "%"
     ),
     "on_bound": Variable(_REPLICA, "bool", "estimate at the end of the usable range"),
-    "deviance": Variable(_REPLICA, "float", "profile deviance of the center"),
+    "deviance": Variable(_REPLICA, "float", "profile deviance of the center", least=0),
     "covered": Variable(_REPLICA, "bool", "likelihood-profile set contains the center"),
-    "joint_deviance": Variable(_FIT, "float", "deviance of the center, all parameters held"),
+    "joint_deviance": Variable(
+        _FIT, "float", "deviance of the center, all parameters held", least=0
+    ),
     "jointly_covered": Variable(_FIT, "bool", "joint likelihood set contains the center"),
     "chi2": Variable(_FIT, "float", "minimum of the whitened sum of squares"),
     "converged": Variable(_FIT, "bool", "the fit converged"),
-    "agreeing_starts": Variable(_FIT, "int", "starting points that led to this minimum"),
+    "agreeing_starts": Variable(_FIT, "int", "starting points that led to this minimum", least=0),
     "set_lower": Variable(
         _REPLICA, "float", "lower end of the likelihood-profile set", _UNIT, required=False
     ),
@@ -89,17 +93,17 @@ _PER_LAYOUT: Layout = {
     "layout": Variable(("layout",), "text", "name of the layout"),
     "observations": Variable(("layout",), "int", "number of observations"),
     "site": Variable(
-        _SITE, "int", "flat index into the output of the forward model; -1: none", finite=True
+        _SITE, "int", "flat index into the output of the forward model; -1: none", least=-1
     ),
     "noise_deviation": Variable(
-        _SITE, "float", "standard deviation of the noise; NaN: no observation", _DATA_UNIT
+        _SITE, "float", "standard deviation of the noise; NaN: no observation", _DATA_UNIT, least=0
     ),
     "noiseless_estimate": Variable(_LAYOUT, "float", "fit to noise-free data", _UNIT, finite=True),
     "noiseless_bias_percent": Variable(
         _LAYOUT, "float", "fit to noise-free data - center, relative", "%"
     ),
     "derivative_error": Variable(
-        _LAYOUT, "float", "relative difference between sensitivities of two step sizes"
+        _LAYOUT, "float", "relative difference between sensitivities of two step sizes", least=0
     ),
     "other_parameter": Variable(("other_parameter",), "text", "name of the parameter"),
     "fisher_information": Variable(
@@ -112,7 +116,7 @@ _PER_LAYOUT: Layout = {
         finite=True,
     ),
     "direction_sd_percent": Variable(
-        ("layout", "direction"), "float", "standard error along the direction", "%"
+        ("layout", "direction"), "float", "standard error along the direction", "%", least=0
     ),
     "direction_poorly_resolved": Variable(
         ("layout", "direction"), "bool", "one standard error leaves the parameter bounds"
@@ -153,7 +157,15 @@ _DATA_ROWS: tuple[tuple[str, tuple[str, ...], Literal["float", "bool"], str, str
     ("data_whiteness_p_value", _OF_DATA, "float", "p-value: whiteness of the residuals", ""),
 )
 _DATA: Layout = {
-    name: Variable(dims, kind, meaning, units, required=False)
+    name: Variable(
+        dims,
+        kind,
+        meaning,
+        units,
+        required=False,
+        least=0 if name.endswith(("_p_value", "_scale")) else -np.inf,
+        most=1 if name.endswith("_p_value") else np.inf,
+    )
     for name, dims, kind, meaning, units in _DATA_ROWS
 }
 
@@ -235,6 +247,7 @@ class Resolution(CenteredResult):
         spread = self._predicted()
         return {
             "other_parameter": parameters.names,
+            "replica": np.arange(data.sizes["replica"]),
             "observations": (data["site"].values >= 0).sum(axis=1),
             "deviation_percent": size("estimate"),
             "gauss_newton_deviation_percent": size("gauss_newton"),
@@ -285,9 +298,44 @@ class Resolution(CenteredResult):
                 raise InputError(f"each {name} once", "a repeated name", "rename them")
         if ("excluded" in self.data) != ("excluded_reason" in self.data):
             raise InputError("a reason for each excluded value", "one without the other", "add it")
+        data, level = self.data, self.data.attrs["level"]
+        observed = data["site"].values >= 0
+        require(
+            {
+                "a level between 0 and 1": isinstance(level, float) and 0 < level < 1,
+                "noise at every site, and nowhere else": np.array_equal(
+                    np.isfinite(data["noise_deviation"].values), observed
+                ),
+                "each site once": all(
+                    len(np.unique(row[seen])) == seen.sum()
+                    for row, seen in zip(data["site"].values, observed, strict=True)
+                ),
+                "deviances that are numbers": all(
+                    np.isfinite(data[name].values).all() for name in ("deviance", "joint_deviance")
+                ),
+                "ends of sets in ascending order inside the bounds": all(
+                    self._ordered(prefix) for prefix in ("set", "data_set")
+                ),
+            }
+        )
         super().check()
         self._check_directions()
         self.to_dict(), self.directions()
+
+    def _ordered(self, prefix: str) -> bool:
+        """Whether the lower ends of sets lie below the upper ones, and both inside the bounds."""
+        names = [f"{prefix}_lower", f"{prefix}_upper"]
+        if not any(name in self.data for name in names):
+            return True
+        ends = [np.moveaxis(self.data[name].values, 0, -1) for name in names]
+        low, high = (self.data[name].values for name in ("lower_bound", "upper_bound"))
+        room = DERIVED_RTOL * (high - low)
+        return bool(
+            all(np.isfinite(each).all() for each in ends)
+            and (ends[0] >= low - room).all()
+            and (ends[1] <= high + room).all()
+            and (ends[0] <= ends[1] + room).all()
+        )
 
     def _check_directions(self) -> None:
         """Compare the stored directions with the stored information."""

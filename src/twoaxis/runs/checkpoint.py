@@ -24,6 +24,7 @@ from safetensors.numpy import save
 
 from twoaxis.errors import DamageWarning
 from twoaxis.files import write_whole
+from twoaxis.io import is_sparse
 from twoaxis.runs.store import RunStore, set_aside
 from twoaxis.training.batch import KEPT, Batch, Progress
 
@@ -119,7 +120,7 @@ def read_checkpoint(path: Path) -> StoredCheckpoint:
     """
     try:
         if not _is_plain(path):
-            raise ValueError("it is a link or no plain file")
+            raise ValueError("it is a link, has holes or is no plain file")
         with safe_open(path, framework="numpy") as stored:
             about = stored.metadata() or {}
             arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
@@ -146,8 +147,9 @@ def _checked(path: Path, about: dict[str, str], arrays: dict[str, Any]) -> Store
 
 
 def _is_plain(path: Path) -> bool:
-    """Whether a file lies at this very place: no link, and nothing that waits for a writer."""
-    return stat.S_ISREG(path.lstat().st_mode)
+    """Whether a whole file lies at this very place: no link, no holes, no pipe."""
+    known = path.lstat()
+    return stat.S_ISREG(known.st_mode) and not is_sparse(known)
 
 
 def _rebuilt(batch: Batch, start: Progress, step: int, arrays: dict[str, Any]) -> Progress:

@@ -47,6 +47,7 @@ from safetensors.numpy import load, save
 
 from twoaxis.errors import InputError, StorageError
 from twoaxis.files import flush_directory, flush_file, temporary_beside
+from twoaxis.io import is_sparse
 from twoaxis.observations import Dataset
 from twoaxis.problems import PROBLEMS, Problem
 from twoaxis.runs.run import Run, Snapshot
@@ -430,8 +431,9 @@ MANIFEST = "run.json"
 
 # A key becomes a name in the file system: nothing in it may lead elsewhere.
 KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
-# A manifest is some kilobytes long. A file that is larger than this is none.
-LARGEST_MANIFEST = 64 * 2**20
+# A manifest is some kilobytes long. A file that is larger than this is none; read as JSON, it
+# could take thirty times its size.
+LARGEST_MANIFEST = 8 * 2**20
 # Errors that tell of a run which lacks a file or has something else in its place. Others, such
 # as a lack of permission, tell nothing about the run.
 NO_FILE = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO)
@@ -639,6 +641,8 @@ def _read(where: Path, name: str, most: int) -> bytes:
             known = os.fstat(stream.fileno())
             if not stat.S_ISREG(known.st_mode):
                 raise OSError("it is no plain file")
+            if is_sparse(known):
+                raise OSError("it has holes where its content belongs")
             content = stream.read(known.st_size + 1) if known.st_size <= most else None
     except (OSError, ValueError) as error:
         raise _unreadable(where, name, error) from error

@@ -27,6 +27,8 @@ IndexArray = NDArray[np.intp]
 
 # Sites exactly one spacing apart are far enough, whatever rounding makes of their distance.
 ROUNDING = 1e-9
+# Squares of distances must be numbers.
+LARGEST_DISTANCE = 1e100
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,20 @@ def checked_rules(
     cells: Any,
 ) -> Rules:
     """Return the rules over the allowed entries, after checking spacing and cells."""
+    scaled = None
+    if spacing is not None:
+        with np.errstate(over="ignore"):
+            scaled = positions / _checked_spacing(spacing, positions)
+        if not np.abs(scaled).max() < LARGEST_DISTANCE:
+            raise InputError(
+                f"points within {LARGEST_DISTANCE:g} times the spacing",
+                f"one at {np.abs(scaled).max():.3g} times",
+                "check the units of points and of spacing",
+            )
     return Rules(
         candidates=np.flatnonzero(allowed),
         cell=None if cells is None else _cell_numbers(cells, shape),
-        scaled=None if spacing is None else positions / _checked_spacing(spacing, positions),
+        scaled=scaled,
     )
 
 
