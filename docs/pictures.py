@@ -35,9 +35,11 @@ def main() -> None:
         window = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         for guide in GUIDES:
             snippets.run(DOCS / "start" / f"{guide}.md", Path(folder))
-        for written in sorted(Path(folder).glob("*.html")):
-            window.goto(written.as_uri())
-            window.screenshot(path=DOCS / "_static" / "pages" / f"{written.stem}.png")
+        pages = {written.stem: written for written in Path(folder).glob("*.html")}
+        pages["reproduction"] = DOCS.parent / "results" / "reproduction" / "index.html"
+        for name, page in pages.items():
+            window.goto(page.as_uri())
+            window.screenshot(path=DOCS / "_static" / "pages" / f"{name}.png")
         browser.close()
 
 
