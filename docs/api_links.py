@@ -107,8 +107,8 @@ def _footer(name: str) -> str:
         labels = ", ".join(f"*{row.label}*" for row in rows)
         terms = ", ".join(f":term:`{row.term}`" for row in rows)
         return (
-            f"Concept: :doc:`/{rows[0].page}`. Glossary: {terms}. On the page of an audit: {labels} "
-            "(:doc:`/howto/read-the-page`)."
+            f"Concept: :doc:`/{rows[0].page}`. Glossary: {terms}. "
+            f"On the page of an audit: {labels} (:doc:`/howto/read-the-page`)."
         )
     return f"Guide: :doc:`/{GUIDES[name]}`." if name in GUIDES else ""
 

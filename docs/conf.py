@@ -51,7 +51,7 @@ numpydoc_show_class_members = False
 # A link that leads nowhere is a warning, and CI builds with -W. Words in single backticks are names
 # of arguments as often as they are links, so that these may lead nowhere.
 nitpicky = True
-nitpick_ignore_regex = [("py:obj", ".*")]
+nitpick_ignore_regex = [("py:obj", ".*"), ("py:.*", r"numpy\..*")]
 
 # The prompt is not copied, nor is what a command prints.
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

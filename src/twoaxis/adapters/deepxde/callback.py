@@ -36,7 +36,7 @@ def deepxde_callback(follower: Follower, *, stop: bool = False) -> Any:
 
     Examples
     --------
-    >>> follower = ta.Follower(lambda: ta.from_deepxde(model, known, unknowns={"D": D}))  # doctest: +SKIP
+    >>> follower = ta.Follower(lambda: ta.from_deepxde(model, known))  # doctest: +SKIP
     >>> model.train(iterations=20_000, callbacks=[ta.deepxde_callback(follower)])  # doctest: +SKIP
     """
     # Whoever has a model has imported the library; importing it here would choose a backend.
