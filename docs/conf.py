@@ -62,18 +62,17 @@ sphinx_gallery_conf = {
     "gallery_dirs": ["gallery"],
     "filename_pattern": r"/plot_",
     "within_subsection_order": "FileNameSortKey",
-    "default_thumb_file": None,
+    "subsection_order": [
+        f"../examples/gallery/{part}"
+        for part in ("stories", "verdict", "observations", "preference", "training", "remedies")
+    ],
+    # Names in the code link to their page, and the page of a figure shows its example.
     "doc_module": ("twoaxis",),
     "backreferences_dir": "gallery/backreferences",
     "reference_url": {"twoaxis": None},
-    "download_all_examples": True,
-    "show_memory": False,
     "show_signature": False,
-    "min_reported_time": 0,
     "write_computation_times": False,
-    "plot_gallery": True,
     "abort_on_example_error": True,
-    "remove_config_comments": True,
 }
 
 # For a machine with a network: sphinx-build -b linkcheck docs docs/_build/links
