@@ -58,6 +58,7 @@ NEEDS = {
     "README.md": ("jax", "torch"),
     "docs": ("jax", "torch", "distributed"),
     "src/twoaxis/adapters": ("jax", "torch", "deepxde", "pina", "jinns"),
+    "src/twoaxis/remedies/refine": ("torch",),
     "src/twoaxis/runs": ("jax", "distributed"),
     "src/twoaxis/studies": ("jax",),
     "src/twoaxis/training": ("jax",),
@@ -79,6 +80,9 @@ LONG_PAGES = (
     "docs/howto/train-many.md",
     "docs/reproduction.md",
     "docs/results.md",
+    "docs/start/no-solver.md",
+    "docs/start/no-truth.md",
+    "docs/start/trained-elsewhere.md",
     "docs/tutorial-audit.md",
 )
 # Files are handed out whole, in this order: a slow one that came last would leave cores idle.

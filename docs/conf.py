@@ -11,6 +11,7 @@ import twoaxis
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import api_links
 import figures
 import layouts
 import reproduction
@@ -22,18 +23,62 @@ author = "The twoaxis developers"
 copyright = "2026, the twoaxis developers"
 version = release = twoaxis.__version__
 
-extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
-exclude_patterns = ["_build", "api"]
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "gallery/*.py", "gallery/*.ipynb", "gallery/GALLERY_HEADER.rst"]
+templates_path = ["_templates"]
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["site.css"]
 
-myst_enable_extensions = ["dollarmath", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # numpydoc writes the types, in words
+autosummary_context = {"links": api_links.LINKS}
+autosummary_filename_map = api_links.FILES
 numpydoc_show_class_members = False
+
+# A link that leads nowhere is a warning, and CI builds with -W. Words in single backticks are names
+# of arguments as often as they are links, so that these may lead nowhere.
+nitpicky = True
+nitpick_ignore_regex = [("py:obj", ".*"), ("py:.*", r"numpy\..*")]
+
+# The prompt is not copied, nor is what a command prints.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples/gallery"],
+    "gallery_dirs": ["gallery"],
+    "filename_pattern": r"/plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "subsection_order": [
+        f"../examples/gallery/{part}"
+        for part in ("stories", "verdict", "observations", "preference", "training", "remedies")
+    ],
+    # Names in the code link to their page, and the page of a figure shows its example.
+    "doc_module": ("twoaxis",),
+    "backreferences_dir": "gallery/backreferences",
+    "reference_url": {"twoaxis": None},
+    "show_signature": False,
+    "write_computation_times": False,
+    "abort_on_example_error": True,
+}
+
+# For a machine with a network: sphinx-build -b linkcheck docs docs/_build/links
+linkcheck_timeout = 20
+linkcheck_retries = 2
+linkcheck_anchors_ignore_for_url = [r"https://github\.com/.*"]
 
 html_theme = "furo"
 html_title = "twoaxis"
@@ -75,6 +120,7 @@ def block_math(self, node):
 
 def setup(app):
     app.add_html_math_renderer("mathml", (inline_math, None), (block_math, None))
+    app.connect("builder-inited", api_links.build)
     app.connect("builder-inited", figures.draw)
     app.connect("builder-inited", layouts.build)
     app.connect("builder-inited", reproduction.build)

@@ -28,6 +28,15 @@ class InputError(ValueError):
         What it got instead.
     fix : str
         What to change, as an instruction.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> try:
+    ...     ta.Parameter(truth=1.0, bounds=(2.0, 5.0))
+    ... except ta.InputError as error:
+    ...     print(str(error).split("; ")[0])
+    expected truth inside the bounds [2, 5], got truth=1
     """
 
     def __init__(self, expected: str, got: str, fix: str) -> None:
@@ -176,11 +185,33 @@ class LibraryWarning(UserWarning):
 
 
 class MisfitWarning(LibraryWarning):
-    """The data contradict the model or the noise that a result assumes."""
+    """The data contradict the model or the noise that a result assumes.
+
+    Examples
+    --------
+    >>> import warnings, numpy as np, twoaxis as ta
+    >>> t = np.linspace(0, 5, 40)
+    >>> data = np.exp(-t) + 0.2 * np.sin(t)  # no decay explains these data
+    >>> known = {"k": ta.Parameter(delivered=1.0, bounds=(0.1, 4.0))}
+    >>> with warnings.catch_warnings(record=True) as raised:
+    ...     warnings.simplefilter("always")
+    ...     _ = ta.resolve(
+    ...         lambda k: np.exp(-k * t), known, 0.02, data=data, replicas=20, progress=False
+    ...     )
+    >>> {each.category.__name__ for each in raised}
+    {'MisfitWarning'}
+    """
 
 
 class AccuracyWarning(LibraryWarning):
-    """A numerical check did not reach its stated accuracy."""
+    """A numerical check did not reach its stated accuracy.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> issubclass(ta.AccuracyWarning, UserWarning)
+    True
+    """
 
 
 class DamageWarning(LibraryWarning):

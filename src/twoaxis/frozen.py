@@ -101,6 +101,18 @@ class FrozenResidual:
     fields : tuple of str
         Names of the observed fields, such as ``("S", "I")``, where the last axis of the data runs
         over several.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> t = np.linspace(0, 5, 40)
+    >>> known = {"k": ta.Parameter(truth=0.8, delivered=0.93, bounds=(0.1, 4.0))}
+    >>> u, u_t = np.exp(-0.9 * t), -0.9 * np.exp(-0.9 * t)  # a learned field
+    >>> frozen = ta.FrozenResidual(lambda k: u_t + k * u, known, t, view=ta.views.Pointwise())
+    >>> frozen.names, frozen.size
+    (['k'], 40)
+    >>> round(ta.frozen_scan(frozen).minimum["k"], 6)
+    0.9
     """
 
     residual: Callable[..., Any]

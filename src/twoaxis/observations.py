@@ -48,6 +48,15 @@ class Dataset:
         How the dataset was made, enough to make it again.
     label : str
         A short name for tables and file names.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> data = ta.published_dataset("allen-cahn", 8)
+    >>> data.problem, data.coordinates.shape
+    ('allen-cahn', (200, 2))
+    >>> data.provenance
+    'RandomState(8): layout, then noise'
     """
 
     problem: str
@@ -90,7 +99,15 @@ def standard_noise(
 
 
 def published_dataset(problem: str | Problem, seed: int) -> Dataset:
-    """Return the benchmark dataset of the study with this layout seed."""
+    """Return the benchmark dataset of the study with this layout seed.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> data = ta.published_dataset("burgers", 8)
+    >>> data.label, data.values.shape, round(data.noise_scale, 3)
+    ('8', (200,), 0.18)
+    """
     problem = get_problem(problem)
     draws = (*problem.observed.layouts, *problem.observed.more_draws)
     if _checked_seed(seed) not in draws:
@@ -112,6 +129,13 @@ def fresh_dataset(
     """Return a dataset with new noise: replica number `replica` of noise stream `seed`.
 
     Datasets that differ in their layout alone share the standardized noise vector.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> data = ta.fresh_dataset("burgers", layout=8, replica=3)
+    >>> data.label, data.values.shape
+    ('8r3', (200,))
     """
     problem = get_problem(problem)
     if not isinstance(replica, (int, np.integer)) or replica < 0:

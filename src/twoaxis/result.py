@@ -101,6 +101,13 @@ class Message:
     severity : {"info", "warning"}
     numbers : dict of str to float
         The numbers that the sentence rests on.
+
+    Examples
+    --------
+    >>> from twoaxis import Message
+    >>> message = Message("scan.on_bound", "the minimum lies on a bound", "warning", {"bound": 0.1})
+    >>> message.code, str(message)
+    ('scan.on_bound', 'the minimum lies on a bound')
     """
 
     code: str
@@ -166,6 +173,21 @@ class Result(Generic[Data]):
     data : xarray.Dataset or xarray.DataTree
         Everything that was found. Every variable has the attributes ``long_name`` and
         ``units``.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> t = np.linspace(0, 5, 40)
+    >>> known = {"k": ta.Parameter(truth=0.8, delivered=0.93, bounds=(0.1, 4.0))}
+    >>> u, u_t = np.exp(-0.9 * t), -0.9 * np.exp(-0.9 * t)  # a learned field
+    >>> frozen = ta.FrozenResidual(lambda k: u_t + k * u, known, t, view=ta.views.Pointwise())
+    >>> score = ta.score(frozen)
+    >>> isinstance(score, ta.Result)
+    True
+    >>> list(score.summary().columns)[:3]
+    ['center', 'displacement', 'delta_percent']
+    >>> score.data["B"].attrs["long_name"]
+    'signed score J^T M r'
     """
 
     #: Name of the kind of result in a file, and the version of its layout.
@@ -389,6 +411,18 @@ def load(path: str | os.PathLike[str]) -> Any:
     -------
     Result or FrozenResidual
         Of the class that was saved: `Audit`, `Resolution`, `Score`, ...
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, twoaxis as ta
+    >>> t = np.linspace(0, 5, 40)
+    >>> known = {"k": ta.Parameter(truth=0.8, delivered=0.93, bounds=(0.1, 4.0))}
+    >>> u, u_t = np.exp(-0.9 * t), -0.9 * np.exp(-0.9 * t)  # a learned field
+    >>> frozen = ta.FrozenResidual(lambda k: u_t + k * u, known, t, view=ta.views.Pointwise())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = ta.load(ta.score(frozen).save(f"{folder}/score.nc"))
+    >>> type(again).__name__, again.names
+    ('Score', ['k'])
     """
     cls = _class_of(str(read_attributes(path).get("schema", "")), path)
     groups = read_netcdf(path, cls.layouts, cls.attributes, optional=cls.optional_groups)

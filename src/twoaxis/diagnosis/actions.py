@@ -115,6 +115,17 @@ class Action:
     call : str
         The Python call that computes it for this case, or what was called.
     numbers : tuple of Number
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> t = np.linspace(0, 5, 40)
+    >>> known = {"k": ta.Parameter(truth=0.8, delivered=0.93, bounds=(0.1, 4.0))}
+    >>> u, u_t = np.exp(-0.9 * t), -0.9 * np.exp(-0.9 * t)  # a learned field
+    >>> frozen = ta.FrozenResidual(lambda k: u_t + k * u, known, t, view=ta.views.Pointwise())
+    >>> action = ta.audit(frozen).actions[0]
+    >>> action.kind, action.title
+    ('declare', 'Measure what is missing for k')
     """
 
     kind: str

@@ -39,6 +39,17 @@ class Comparison(Result[xr.Dataset]):
     estimate minus reference) with its interval, and the ``route``. The
     reference is the common center; around candidates, which differ, it is the mean candidate, and
     D starts from each candidate.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> t = np.linspace(0, 5, 40)
+    >>> known = {"k": ta.Parameter(truth=0.8, delivered=0.93, bounds=(0.1, 4.0))}
+    >>> u, u_t = np.exp(-0.9 * t), -0.9 * np.exp(-0.9 * t)  # a learned field
+    >>> frozen = ta.FrozenResidual(lambda k: u_t + k * u, known, t, view=ta.views.Pointwise())
+    >>> found = ta.compare({"first": ta.audit(frozen), "second": ta.audit(frozen)})
+    >>> found.count, found.names
+    (2, ['first', 'second'])
     """
 
     schema = "comparison"

@@ -39,6 +39,15 @@ class Route(StrEnum):
     (`twoaxis.diagnosis.questions`); of the map, only ``INSPECT_ENDPOINT_DELIVERY``,
     ``IMPROVE_OBSERVATIONS``, ``CONSISTENT_WITH_DATA``, ``WITHIN_TOLERANCE``, ``SELF_CONSISTENT``
     and ``UNDETERMINED`` occur there.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> route = ta.Route("improve observations")
+    >>> route is ta.Route.IMPROVE_OBSERVATIONS
+    True
+    >>> route.advice.split(",")[0]
+    'Observe more'
     """
 
     WITHIN_TOLERANCE = "within tolerance"

@@ -207,6 +207,19 @@ class Audit(Result[xr.DataTree]):
     Attributes
     ----------
     data : xarray.DataTree
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> t = np.linspace(0, 5, 40)
+    >>> known = {"k": ta.Parameter(truth=0.8, delivered=0.93, bounds=(0.1, 4.0))}
+    >>> u, u_t = np.exp(-0.9 * t), -0.9 * np.exp(-0.9 * t)  # a learned field
+    >>> frozen = ta.FrozenResidual(lambda k: u_t + k * u, known, t, view=ta.views.Pointwise())
+    >>> audit = ta.audit(frozen, tolerance=ta.Tolerance(material=5, resolution=5, preference=5))
+    >>> audit.route.value, len(audit.actions)
+    ('undetermined', 1)
+    >>> audit.summary()[["delivered_percent", "preference_percent"]].round(1).values.tolist()
+    [[16.2, 12.5]]
     """
 
     schema = "audit"

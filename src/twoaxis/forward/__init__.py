@@ -36,6 +36,13 @@ def get_solver(problem: str | Problem, fidelity: Fidelity = "fine") -> Solver:
         The fine solver makes the data; the coarse one serves the discrepancy control.
         Evolution problems: 2001 by 201 and 501 by 101 (time by space). Darcy: 49 by 49
         and 25 by 25.
+
+    Examples
+    --------
+    >>> from twoaxis.forward import get_solver
+    >>> solver = get_solver("burgers")
+    >>> solver.true_field().shape == (solver.t.size, solver.x.size)
+    True
     """
     if fidelity not in ("fine", "coarse"):
         raise InputError('the solver "fine" or "coarse"', repr(fidelity), "choose one of the two")

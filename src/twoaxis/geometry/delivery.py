@@ -52,6 +52,15 @@ class Delivery(Result[xr.Dataset]):
     """The three terms for each parameter, as differences of coordinates.
 
     Made by `twoaxis.delivery`.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> t = np.linspace(0, 5, 40)
+    >>> known = {"k": ta.Parameter(truth=0.8, delivered=0.93, bounds=(0.1, 4.0))}
+    >>> found = ta.delivery(known, {"k": 0.9})
+    >>> round(found.preference["k"], 3), round(found.gap["k"], 3), round(found.total["k"], 3)
+    (0.118, 0.033, 0.151)
     """
 
     schema = "delivery"

@@ -101,6 +101,17 @@ class FrozenScan(CenteredResult):
 
     Made by `twoaxis.frozen_scan`. Figures of the study use the grid minimum; `minimum` is the
     continuously refined one.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> t = np.linspace(0, 5, 40)
+    >>> known = {"k": ta.Parameter(truth=0.8, delivered=0.93, bounds=(0.1, 4.0))}
+    >>> u, u_t = np.exp(-0.9 * t), -0.9 * np.exp(-0.9 * t)  # a learned field
+    >>> frozen = ta.FrozenResidual(lambda k: u_t + k * u, known, t, view=ta.views.Pointwise())
+    >>> found = ta.frozen_scan(frozen)
+    >>> round(found.minimum["k"], 6), found.status, found.affine
+    (0.9, 'interior', True)
     """
 
     schema = "frozen-scan"

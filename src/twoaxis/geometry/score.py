@@ -392,6 +392,17 @@ class Score(CenteredResult):
     Made by `twoaxis.score`. For one parameter `B`, `H`, `C` and `alignment` are floats; for
     several they are arrays in the order of `names`, nuisance parameters included. `strength` is
     what remains of `H` for the parameters of interest.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> t = np.linspace(0, 5, 40)
+    >>> known = {"k": ta.Parameter(truth=0.8, delivered=0.93, bounds=(0.1, 4.0))}
+    >>> u, u_t = np.exp(-0.9 * t), -0.9 * np.exp(-0.9 * t)  # a learned field
+    >>> frozen = ta.FrozenResidual(lambda k: u_t + k * u, known, t, view=ta.views.Pointwise())
+    >>> found = ta.score(frozen)
+    >>> round(found.B, 4), round(found.H, 4), round(found.displacement["k"], 3), found.trusted
+    (-0.0097, 0.0776, 0.125, True)
     """
 
     schema = "score"

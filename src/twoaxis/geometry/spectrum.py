@@ -98,6 +98,17 @@ class Spectrum(CenteredResult):
     Made by `twoaxis.spectrum`. Bands are pairs of mode numbers, from 1, both included. Arrays
     have one column per parameter, and none where there is only one parameter. Shares, ranks and
     sums over regions need a spectrum of one parameter: ``spectrum.of("nu")``.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> t = np.linspace(0, 5, 40)
+    >>> known = {"k": ta.Parameter(truth=0.8, delivered=0.93, bounds=(0.1, 4.0))}
+    >>> u, u_t = np.exp(-0.9 * t), -0.9 * np.exp(-0.9 * t)  # a learned field
+    >>> frozen = ta.FrozenResidual(lambda k: u_t + k * u, known, t, view=ta.views.Pointwise())
+    >>> found = ta.spectrum(frozen, view=ta.views.Gaussian(rank=8))
+    >>> found.eigenvalues.size, round(float(found.strength_share((1, 8))), 3)
+    (8, 1.0)
     """
 
     schema = "spectrum"

@@ -56,6 +56,13 @@ def get_problem(problem: str | Problem) -> Problem:
     ----------
     problem : str or Problem
         Upper case and underscores are accepted, as in ``"Allen_Cahn"``.
+
+    Examples
+    --------
+    >>> from twoaxis.problems import get_problem
+    >>> problem = get_problem("burgers")
+    >>> problem.title, {name: each.truth for name, each in problem.parameters.items()}
+    ('Burgers', {'nu': 0.01})
     """
     if isinstance(problem, (EvolutionProblem, SteadyProblem)):
         return problem

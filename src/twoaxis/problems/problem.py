@@ -76,6 +76,13 @@ class ObservationPlan:
         Seeds of the layouts that are used by default.
     more_draws : tuple of int
         Seeds of further datasets of the study.
+
+    Examples
+    --------
+    >>> from twoaxis.problems import get_problem
+    >>> plan = get_problem("burgers").observed
+    >>> plan.layouts
+    (8, 9, 10, 11)
     """
 
     sites: int
@@ -109,6 +116,13 @@ class EvolutionProblem:
         The published observation protocol.
     ansatz : Ansatz, optional
         A field that satisfies the initial and boundary conditions whatever a network returns.
+
+    Examples
+    --------
+    >>> from twoaxis.problems import EvolutionProblem, get_problem
+    >>> problem = get_problem("allen-cahn")
+    >>> isinstance(problem, EvolutionProblem), sorted(problem.parameters)
+    (True, ['lam'])
     """
 
     name: str
@@ -147,6 +161,13 @@ class SteadyProblem:
         ``source(x, y)``: the right-hand side that makes `field` exact at the truth.
     permeability : callable
         ``permeability(x, y, **parameters)``.
+
+    Examples
+    --------
+    >>> from twoaxis.problems import SteadyProblem, get_problem
+    >>> problem = get_problem("darcy")
+    >>> isinstance(problem, SteadyProblem), sorted(problem.parameters)
+    (True, ['lambda_0', 'lambda_1'])
     """
 
     name: str

@@ -91,6 +91,17 @@ class Calibration(Result[xr.Dataset]):
         ``estimate`` and ``reason`` by candidate and replica, in physical units.
     rerun : Rerun or None
         The pipeline and the simulator, for observed data that come later. Not saved.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> found = ta.calibrate(
+    ...     lambda values, seed: 1.3 * values.mean(), lambda h: h * np.ones(20),
+    ...     {"h": ta.Parameter(bounds=(0.5, 2.0))}, noise=0.2, candidates=5, replicas=19,
+    ...     progress=False,
+    ... )
+    >>> found.name, found.candidates.size, found.replicas
+    ('h', 5, 19)
     """
 
     schema = "calibration"

@@ -66,6 +66,17 @@ class ConfidenceSet(Result[xr.DataTree]):
     ----------
     data : xarray.DataTree
         The intervals and the corrected value; the group ``/calibration`` is the `Calibration`.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> found = ta.confidence_set(
+    ...     lambda values, seed: 1.3 * values.mean(), lambda h: h * np.ones(20),
+    ...     {"h": ta.Parameter(bounds=(0.5, 2.0))}, noise=0.2, data=np.ones(20),
+    ...     candidates=5, replicas=19, progress=False,
+    ... )
+    >>> found.contains(1.0), found.contains(1.3), found.level
+    (True, False, 0.9)
     """
 
     schema = "confidence-set"

@@ -87,6 +87,17 @@ class EvidenceMap(CenteredResult):
     ----------
     data : xarray.Dataset
         Everything, by region (in the order of the ranking), parameter and mode.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> t = np.linspace(0, 5, 40)
+    >>> known = {"k": ta.Parameter(truth=0.8, delivered=0.93, bounds=(0.1, 4.0))}
+    >>> u, u_t = np.exp(-0.9 * t), -0.9 * np.exp(-0.9 * t)  # a learned field
+    >>> frozen = ta.FrozenResidual(lambda k: u_t + k * u, known, t, view=ta.views.Pointwise())
+    >>> found = ta.evidence_map(frozen, regions=2, progress=False)
+    >>> found.leading().name, round(found.displacement["k"], 3)
+    ('x0 2.5 to 5.0', 0.125)
     """
 
     schema = "evidence-map"

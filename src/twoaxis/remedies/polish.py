@@ -104,6 +104,17 @@ class Polish(Result[xr.Dataset]):
         By stage ("delivered", "frozen minimum" and, with an objective, "finished") and parameter:
         ``value``, what the field of the stage prefers, their gap, and the error where the truth
         is known.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> t = np.linspace(0, 5, 40)
+    >>> known = {"k": ta.Parameter(truth=0.8, delivered=0.93, bounds=(0.1, 4.0))}
+    >>> u, u_t = np.exp(-0.9 * t), -0.9 * np.exp(-0.9 * t)  # a learned field
+    >>> frozen = ta.FrozenResidual(lambda k: u_t + k * u, known, t, view=ta.views.Pointwise())
+    >>> found = ta.polish(frozen, progress=False)
+    >>> round(found.frozen_minimum["k"], 6), round(found.gap_before["k"], 1)
+    (0.9, 3.3)
     """
 
     schema = "polish"

@@ -79,6 +79,13 @@ class Run:
         Along the training, where they were asked for.
     program : {"xla", "fused"}
         What computed the steps: XLA, or the fused GPU kernels.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> run = ta.train("burgers", datasets=8, steps=3, residual_points=50, progress=False)[0]
+    >>> run.status, sorted(run.delivered), run.frozen.size
+    ('finished', ['nu'], 50)
     """
 
     key: str

@@ -542,6 +542,17 @@ def load_run(path: str | Path, problem: Problem | None = None) -> Run:
         Of its directory, or of the manifest in it.
     problem : Problem, optional
         For a run of a user's own problem, which no file can hold.
+
+    Examples
+    --------
+    >>> import tempfile, twoaxis as ta
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     runs = ta.train(
+    ...         "burgers", datasets=8, steps=3, residual_points=50, store=folder, progress=False
+    ...     )
+    ...     again = ta.load_run(ta.RunStore(folder).path(runs.keys[0]))
+    >>> again.delivered == runs[0].delivered
+    True
     """
     where = run_directory(path)
     while True:

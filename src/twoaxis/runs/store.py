@@ -50,6 +50,17 @@ class RunStore:
     directory : path
     create : bool
         Create the directory if it is missing; False is for readers, who may lack permission.
+
+    Examples
+    --------
+    >>> import tempfile, twoaxis as ta
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = ta.RunStore(folder)
+    ...     runs = ta.train(
+    ...         "burgers", datasets=8, steps=3, residual_points=50, store=store, progress=False
+    ...     )
+    ...     print(store.holds(runs.keys[0]), len(store.keys()))
+    True 1
     """
 
     def __init__(self, directory: str | Path, *, create: bool = False) -> None:
@@ -172,6 +183,16 @@ def save_run(run: Run, directory: str | Path, *, overwrite: bool = False) -> Pat
         As given to ``train(store=...)``.
     overwrite : bool
         Replace a run of the same key.
+
+    Examples
+    --------
+    >>> import tempfile, twoaxis as ta
+    >>> from twoaxis.runs import save_run
+    >>> run = ta.train("burgers", datasets=8, steps=3, residual_points=50, progress=False)[0]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = save_run(run, folder)
+    ...     print(sorted(each.suffix for each in path.iterdir()))
+    ['.json', '.safetensors']
     """
     return RunStore(directory, create=True).save(run, overwrite=overwrite)
 

@@ -57,6 +57,13 @@ class Runs(Result[xr.Dataset], Sequence[Run]):
         Dimensions ``key`` and ``parameter``: ``problem``, ``method``, ``dataset``, ``seed``,
         ``steps``, ``loss_data``, ``loss_residual``, ``delivered``, ``truth``, ``error_percent``,
         ``status``, ``program``, ``trained``, ``worker``, ``attempts``.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> runs = ta.train("burgers", datasets=8, steps=3, residual_points=50, progress=False)
+    >>> len(runs), runs.to_dataframe()["method"].tolist(), len(runs.failures)
+    (1, ['rba'], 0)
     """
 
     schema = "runs"
@@ -264,6 +271,16 @@ def load_runs(directory: Any, problem: Problem | None = None) -> Runs:
         As given to ``train(store=...)``.
     problem : Problem, optional
         For runs of a user's own problem, which no file can hold.
+
+    Examples
+    --------
+    >>> import tempfile, twoaxis as ta
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = ta.train(
+    ...         "burgers", datasets=8, steps=3, residual_points=50, store=folder, progress=False
+    ...     )
+    ...     print(len(ta.load_runs(folder)))
+    1
     """
     store = RunStore.opened(directory)
     keys = store.keys()

@@ -111,6 +111,10 @@ def reproduce(
     Returns
     -------
     Reproduction
+
+    Examples
+    --------
+    >>> found = ta.reproduce("resolution", out="resolution")  # doctest: +SKIP
     """
     chosen = _chosen(blocks)
     if scale not in SCALES:

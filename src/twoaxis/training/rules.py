@@ -40,7 +40,14 @@ class GradientRule(Protocol):
 @final
 @dataclass(frozen=True)
 class Add:
-    """The plain gradient of the joint loss."""
+    """The plain gradient of the joint loss.
+
+    Examples
+    --------
+    >>> from twoaxis.training.rules import Add
+    >>> Add()
+    Add()
+    """
 
     def combine(self, data: Gradient, residual: Gradient) -> Gradient:
         """Return ``g_d + g_r``."""
@@ -147,7 +154,14 @@ class WeightRule(Protocol):
 @final
 @dataclass(frozen=True)
 class Uniform:
-    """Every point counts alike, always."""
+    """Every point counts alike, always.
+
+    Examples
+    --------
+    >>> from twoaxis.training.rules import Uniform
+    >>> Uniform()
+    Uniform(needs_modes=False)
+    """
 
     needs_modes: bool = False
 
@@ -173,6 +187,12 @@ class Attention:
         gamma.
     increment : float
         eta. Weights start from zero and end between 0 and ``increment / (1 - decay)``.
+
+    Examples
+    --------
+    >>> from twoaxis.training.rules import Attention
+    >>> Attention(decay=0.999, increment=0.001)
+    Attention(decay=0.999, increment=0.001, needs_modes=False)
     """
 
     decay: float = 0.999

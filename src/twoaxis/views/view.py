@@ -29,7 +29,15 @@ DENSE_LIMIT = 20_000
 
 
 class View(ABC):
-    """How residuals are weighed, before it is known at which points they are taken."""
+    """How residuals are weighed, before it is known at which points they are taken.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> view = ta.views.Patch(cells=4)
+    >>> isinstance(view, ta.views.View), view.describe()
+    (True, 'patch, 4 cells per axis')
+    """
 
     @abstractmethod
     def bind(self, points: ArrayLike) -> BoundView:
@@ -48,7 +56,15 @@ class View(ABC):
 
 
 class BoundView(ABC):
-    """A symmetric positive semidefinite operator ``M`` on residual vectors of length `size`."""
+    """A symmetric positive semidefinite operator ``M`` on residual vectors of length `size`.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> bound = ta.views.Pointwise().bind(np.linspace(0, 1, 20))
+    >>> round(float(bound.quadratic(np.ones(20), np.ones(20))), 6)
+    1.0
+    """
 
     @property
     @abstractmethod

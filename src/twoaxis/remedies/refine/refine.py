@@ -67,6 +67,23 @@ def refine(
     Refinement
         With ``values``, ``standard_error``, ``status`` and the refined field as ``frozen``.
         ``twoaxis.resolve(refinement)`` is axis 1 without a solver.
+
+    Examples
+    --------
+    >>> import numpy as np, torch, twoaxis as ta
+    >>> _ = torch.manual_seed(0)
+    >>> t = torch.linspace(0, 2, 30, dtype=torch.float64)[:, None]
+    >>> net = torch.nn.Sequential(torch.nn.Linear(1, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    >>> def decay(model, t, rate):
+    ...     u = model(t)
+    ...     (u_t,) = torch.autograd.grad(u.sum(), t, create_graph=True)
+    ...     return u_t + rate * u
+    >>> known = {"rate": ta.Parameter(delivered=0.5, bounds=(0.1, 10))}
+    >>> frozen = ta.from_torch(net.double(), decay, known, points=t, observed=t)
+    >>> data = np.exp(-1.2 * t.numpy().ravel())
+    >>> found = ta.refine(frozen, data, noise=0.01, progress=False)
+    >>> round(found.values["rate"], 2)
+    1.2
     """
     if continuation is not None and not isinstance(continuation, Continuation):
         raise InputError(

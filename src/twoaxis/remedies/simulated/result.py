@@ -62,6 +62,22 @@ class SimulatedAudit(Result[xr.Dataset]):
         by parameter and replica.
     assumptions : tuple of str
         What the corrected value rests on.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> known = {"k": ta.Parameter(delivered=1.2, bounds=(0.2, 5.0))}
+    >>> def pipeline(values, seed):
+    ...     best = 1.2 * values.mean()  # a training that is 20% too high
+    ...     mine = {"k": ta.Parameter(delivered=best, bounds=(0.2, 5.0))}
+    ...     return ta.FrozenResidual(
+    ...         lambda k: k * np.ones(8) - best, mine, np.arange(8.0), view=ta.views.Pointwise()
+    ...     )
+    >>> found = ta.simulated_audit(
+    ...     pipeline, lambda k: k * np.ones(30), known, noise=0.05, replicas=10, progress=False
+    ... )
+    >>> round(found.bias["k"], 2), round(found.corrected["k"], 2)
+    (0.18, 1.0)
     """
 
     schema = "simulated-audit"

@@ -127,6 +127,17 @@ class SuggestedSites(Result[xr.Dataset]):
     Attributes
     ----------
     data : xarray.Dataset
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> t = np.linspace(0, 5, 40)
+    >>> known = {"k": ta.Parameter(truth=0.8, delivered=0.93, bounds=(0.1, 4.0))}
+    >>> found = ta.suggest_sites(
+    ...     lambda k: np.exp(-k * t), known, 0.02, 3, points={"t": t}, progress=False
+    ... )
+    >>> sorted(found.sites.tolist()), round(float(found.predicted.sel(observations=3)), 1)
+    ([9, 10, 11], 2.5)
     """
 
     schema = "suggested-sites"

@@ -42,7 +42,14 @@ __all__ = [
 
 
 def get_method(method: str | Method | Any) -> Method:
-    """Return the method with this name; a method passes through."""
+    """Return the method with this name; a method passes through.
+
+    Examples
+    --------
+    >>> from twoaxis.training import get_method
+    >>> get_method("rba")
+    RBA(decay=0.999, increment=0.001)
+    """
     if isinstance(method, str):
         return named("methods", method, METHODS)
     if isinstance(method, type):

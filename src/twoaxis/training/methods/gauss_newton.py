@@ -25,6 +25,12 @@ class GaussNewton:
     ----------
     continuation : Continuation
         How the weight grows, when the parameters are free, and when the training ends.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> ta.methods.GaussNewton().continuation.last
+    3000000.0
     """
 
     continuation: Continuation = field(default_factory=Continuation)

@@ -30,6 +30,12 @@ class GaussianEvidence:
         Share of the steps during which the parameters rest.
     field_scale : float
         Factor of the residual's gradient by the network's weights.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> ta.methods.GaussianEvidence()
+    GaussianEvidence(rank=None, bandwidth=0.051031036307982884, warmup=0.2, field_scale=0.5)
     """
 
     rank: int | None = None

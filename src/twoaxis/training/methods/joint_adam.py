@@ -11,7 +11,14 @@ from twoaxis.training.methods.method import Recipe
 @final
 @dataclass(frozen=True)
 class JointAdam:
-    """Equal weights for all points; field and parameters move together from step one."""
+    """Equal weights for all points; field and parameters move together from step one.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> ta.methods.JointAdam()
+    JointAdam()
+    """
 
     @property
     def name(self) -> str:

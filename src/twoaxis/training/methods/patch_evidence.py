@@ -27,6 +27,12 @@ class PatchEvidence:
         Share of the steps during which the parameters rest.
     field_scale : float
         Factor of the residual's gradient by the network's weights.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> ta.methods.PatchEvidence()
+    PatchEvidence(cells=8, warmup=0.2, field_scale=0.5)
     """
 
     cells: int = 8

@@ -12,7 +12,14 @@ from twoaxis.training.rules import ProjectBoth
 @final
 @dataclass(frozen=True)
 class PCGrad:
-    """Pointwise residual, with projection of conflicting gradients of the network's weights."""
+    """Pointwise residual, with projection of conflicting gradients of the network's weights.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> ta.methods.PCGrad()
+    PCGrad()
+    """
 
     @property
     def name(self) -> str:

@@ -25,6 +25,12 @@ class RBA:
     ----------
     decay, increment : float
         Of the weights; see `twoaxis.training.rules.Attention`.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> ta.methods.RBA(decay=0.99)
+    RBA(decay=0.99, increment=0.001)
     """
 
     decay: float = 0.999

@@ -31,6 +31,12 @@ class SensitivitySelector:
         Share of the steps during which the parameters rest.
     field_scale : float
         Factor of the residual's gradient by the network's weights.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> ta.methods.SensitivitySelector()
+    SensitivitySelector(share=0.9, bandwidth=0.051031036307982884, warmup=0.2, field_scale=0.5)
     """
 
     share: float = 0.9
