@@ -34,7 +34,7 @@ ROOT = Path(__file__).parent
 # What is trained in tests takes milliseconds; compiling it as well as for use takes seconds.
 COMPILED_QUICKLY = (
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
-    "--xla_cpu_use_fusion_emitters=false"
+    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 )
 
 # Libraries beyond the core, by the module that is imported.
