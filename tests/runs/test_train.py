@@ -245,9 +245,9 @@ def test_a_directory_is_made(made, tmp_path):
 def test_a_key_holds_all_that_defines_a_run(made):
     settings, spec = made.tiny_settings(), made.tiny_spec()
     values = spec.dataset.values.copy()
-    values[0] += 1e-12
+    values[0] += 1e-6
     moved = spec.dataset.coordinates.copy()
-    moved[0, 0] += 1e-12
+    moved[0, 0] += 1e-6
     settings_of = {
         "method": made.tiny_settings(method="adam"),
         "options": made.tiny_settings(method=ta.training.methods.RBA(decay=0.9)),
@@ -274,6 +274,14 @@ def test_a_key_holds_all_that_defines_a_run(made):
     keys += [run_key(settings, other) for other in specs.values()]
     assert len(set(keys)) == 1 + len(settings_of) + len(specs)
     assert keys[0] == run_key(made.tiny_settings(), made.tiny_spec())
+
+
+def test_a_key_is_the_same_on_processors_that_round_otherwise(made):
+    settings, spec = made.tiny_settings(), made.tiny_spec()
+    rounded = np.nextafter(spec.dataset.values, np.inf)
+    other = replace(spec, dataset=replace(spec.dataset, values=rounded))
+    assert not (rounded == spec.dataset.values).any()
+    assert run_key(settings, other) == run_key(settings, spec)
 
 
 def test_a_key_leaves_out_what_does_not_reach_the_training(made):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoaxis.arrays import is_integer, is_real
 from twoaxis.errors import InputError
@@ -28,6 +29,8 @@ Precision = Literal["float32", "float64"]
 
 # Changes when the same settings would give other numbers, so that stored runs are told apart.
 PROTOCOL = 1
+# Bits of observations that the name of a run holds: those of the float32 that it is trained with.
+DIGEST_BITS = 24
 # What of a parameter the name of a run holds.
 DEFINING = ("truth", "delivered", "bounds", "coordinate", "scale", "start")
 
@@ -197,12 +200,10 @@ class RunSpec:
 
     def describe(self) -> dict[str, Any]:
         """Return what defines the run beside its settings, as plain values."""
-        values = np.ascontiguousarray(self.dataset.values)
-        sites = np.ascontiguousarray(self.dataset.coordinates)
         return {
             "dataset": self.dataset.label,
             "provenance": self.dataset.provenance,
-            "observations": hashlib.sha256(values.tobytes() + sites.tobytes()).hexdigest(),
+            "observations": _digest(self.dataset.values, self.dataset.coordinates),
             "seed": int(self.seed),
             "start": {name: float(value) for name, value in self.start.items()},
             "fixed": sorted(self.fixed),
@@ -216,6 +217,19 @@ class RunSpec:
         """
         own = zlib.crc32(f"{self.dataset.problem}|{self.dataset.provenance}".encode())
         return np.random.default_rng([int(self.seed), own, stream])
+
+
+def _digest(*arrays: NDArray[np.float64]) -> str:
+    """Return a checksum of arrays, each to `DIGEST_BITS` bits of its largest number.
+
+    The last bits of a simulated field differ between processors, whose libraries compute a sine
+    or an exponential in different ways. Runs on the same data have the same key on all of them.
+    """
+    found = hashlib.sha256()
+    for array in arrays:
+        _, exponent = np.frexp(np.max(np.abs(array), initial=0.0))
+        found.update(np.rint(np.ldexp(array, DIGEST_BITS - exponent)).astype("<i8").tobytes())
+    return found.hexdigest()
 
 
 def _closest(problem: Problem, conditions: Conditions) -> Conditions:
