@@ -36,7 +36,7 @@ from distributed.security import Security
 from twoaxis.files import write_whole
 
 # Seconds within which whoever lets us in answers.
-PATIENCE = 2.0
+PATIENCE = 5.0
 PAGES = ("health", "info/main/workers.html")
 
 
@@ -56,7 +56,8 @@ def attempts(port: int) -> dict[str, str]:
     found = {}
     for name, (scheme, options) in ways.items():
         try:
-            who = asyncio.run(_identity(f"{scheme}://127.0.0.1:{port}", options))
+            talk = _identity(f"{scheme}://127.0.0.1:{port}", options)
+            who = asyncio.run(asyncio.wait_for(talk, 2 * PATIENCE))
             found[name] = f"answered by a {who}"
         except Exception:  # however it was refused
             found[name] = "refused"
@@ -68,7 +69,7 @@ async def _identity(address: str, options: dict[str, Any]) -> str:
     comm = await connect(address, timeout=PATIENCE, **options)
     try:
         await comm.write({"op": "identity", "reply": True})
-        return str((await asyncio.wait_for(comm.read(), PATIENCE))["type"])
+        return str((await comm.read())["type"])
     finally:
         comm.abort()
 
