@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,14 @@ def check_store(
     damaged : int
         How many runs were damaged on purpose, and must have been set aside.
     """
-    _same_runs(directory, plain, expected.keys)
+    same_runs(directory, plain, expected.keys)
     # What killed processes left half written counts as abandoned after an hour.
-    for path in _temporaries(directory):
+    for path in temporaries(directory):
         counts["temporaries of killed processes, removed later"] += 1
         os.utime(path, (0, 0), follow_symlinks=False)
     table = sweep(directory, "in-process").to_dataframe()
     pd.testing.assert_frame_equal(table, expected.to_dataframe(), check_exact=True)
-    _demand(not _temporaries(directory), "something half written was left")
+    _demand(not temporaries(directory), "something half written was left")
     contents = look_through(ta.RunStore(directory))
     _demand(not contents.checkpoints, "a checkpoint was left that nobody needs")
     _demand(not contents.strangers, f"strange files: {contents.strangers}")
@@ -50,7 +51,7 @@ def check_store(
     shutil.rmtree(directory)
 
 
-def _same_runs(directory: Path, plain: Path, keys: tuple[str, ...]) -> None:
+def same_runs(directory: Path, plain: Path, keys: Sequence[str]) -> None:
     """Check that every run is there once, with its checksums and the bits that it should have."""
     stores = ta.RunStore(directory), ta.RunStore(plain)
     _demand(stores[0].keys() == sorted(keys), "a run is missing, or one too many")
@@ -61,7 +62,8 @@ def _same_runs(directory: Path, plain: Path, keys: tuple[str, ...]) -> None:
         _demand(ours == theirs, f"{key} has other bits")
 
 
-def _temporaries(store: Path) -> list[Path]:
+def temporaries(store: Path) -> list[Path]:
+    """Return what was left half written in a store."""
     return list(store.rglob(".twoaxis-*"))
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import os
 import shutil
+import signal
 import subprocess
 import time
 from collections import Counter
@@ -12,9 +15,21 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from fault_checks import check_store
-from fault_sweeps import RUNS, Child, cluster, is_alive, soon, sweep, until
+from fault_checks import check_store, same_runs, temporaries
+from fault_sweeps import (
+    PATIENCE,
+    RUNS,
+    Child,
+    cluster,
+    cpu_seconds,
+    is_alive,
+    soon,
+    sweep,
+    training,
+    until,
+)
 
+import twoaxis as ta
 from twoaxis.runs.run_file import ARRAYS, MANIFEST
 
 
@@ -75,6 +90,60 @@ class Faults:
                     raise SystemExit("a worker outlived its client")
             Child(store, engine).finish()
             self.check(store)
+
+    def interrupt_trainings(self, wanted: int) -> None:
+        """Interrupt ``twoaxis train`` in its first ten seconds, and repeat it until it is done."""
+        # Shells start work in the background deaf to interrupts, and so would be what it starts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        plain = self.new_store()
+        whole = training(plain)
+        seconds = cpu_seconds(whole)
+        while whole.poll() is None:
+            seconds = max(seconds, cpu_seconds(whole))
+            time.sleep(0.02)
+        whole.communicate()
+        # Of the processor: other work on the machine changes nothing.
+        self.longest = min(10.0, seconds)
+        print(f"an undisturbed training takes {seconds:.1f} s of a processor", flush=True)
+        keys = ta.RunStore(plain).keys()
+        while self.counts["interrupted training"] < wanted:
+            store, done = self.new_store(), False
+            while not done:
+                done = self._interrupted(store, self.counts["interrupted training"] < wanted)
+            same_runs(store, plain, keys)
+            self.counts["runs of interrupted trainings checked"] += len(keys)
+            shutil.rmtree(store)
+
+    def _interrupted(self, store: Path, really: bool) -> bool:
+        """Repeat a training, interrupt it if it is not done before, and return whether it was."""
+        process = training(store)
+        moment = float(self.random.uniform(0, self.longest)) if really else math.inf
+        while process.poll() is None and cpu_seconds(process) < moment:
+            time.sleep(0.01)
+        if process.poll() is not None:
+            process.communicate()
+            if process.returncode:
+                raise SystemExit(f"a training that nobody interrupted: {process.returncode}")
+            return True
+        os.killpg(process.pid, signal.SIGINT)
+        _, told = process.communicate(timeout=PATIENCE)
+        code = process.returncode
+        # Before Python is there to be told of it, the signal itself ends a process; shells show
+        # that as 130, too.
+        early = code == -signal.SIGINT and "interrupted" not in told
+        if code != 130 and not early:
+            raise SystemExit(f"interrupted after {moment:.2f} s, it ended with {code}: {told}")
+        if code == 130 and "Traceback" in told:
+            raise SystemExit(f"interrupted after {moment:.2f} s, it told more: {told}")
+        if store.exists() and temporaries(store):
+            raise SystemExit(f"interrupted after {moment:.2f} s, it left {temporaries(store)}")
+        self.counts["interrupted training"] += 1
+        self.counts["interrupted training, exit code 130"] += code == 130
+        self.counts["ended by the signal itself, before or after its work"] += early
+        self.counts["interrupted training that left a checkpoint"] += any(
+            store.glob("checkpoints/checkpoint-*")
+        )
+        return False
 
     def kill_local_workers(self, wanted: int) -> None:
         """Kill one worker of each sweep, of the engine "local"."""

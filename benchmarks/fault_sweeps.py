@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import re
 import socket
 import subprocess
@@ -108,6 +109,28 @@ class Child:
         if self.process.returncode != status:
             raise SystemExit(f"a client ended with {self.process.returncode}, not with {status}")
         return int(printed.split()[-1]), time.monotonic() - self.began
+
+
+def training(store: Path) -> subprocess.Popen[str]:
+    """Start ``twoaxis train``, in a group of its own and with nothing compiled before."""
+    program = (sys.executable, "-m", "twoaxis", "train", "burgers", "--out", str(store))
+    small = ("--datasets", "8", "--seeds", "0-1", "--steps", "1000", "--width", "16")
+    return subprocess.Popen(
+        [*program, *small, "--workers", "1"],
+        env={name: value for name, value in os.environ.items() if "JAX_COMPILATION" not in name},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def cpu_seconds(process: subprocess.Popen[str]) -> float:
+    """Return the processor time of a process so far."""
+    with contextlib.suppress(psutil.Error):
+        times = psutil.Process(process.pid).cpu_times()
+        return float(times.user + times.system)
+    return 0.0
 
 
 @contextlib.contextmanager

@@ -2,9 +2,10 @@
 
 A sweep runs in a process of its own and is disturbed at random moments until it is done: its
 client, its workers or its scheduler are killed with SIGKILL, a second client fills the same
-store, the disk is full, stored files are damaged. After each sweep the store must be the one of
-a sweep that nobody disturbed: every run once, all checksums right, the same bits, the same table,
-and nothing left over that a later sweep does not remove.
+store, the disk is full, stored files are damaged. ``twoaxis train`` is interrupted as by Ctrl-C in
+its first ten seconds of processor time, and must exit with 130. After each sweep the store must be
+the one of a sweep that nobody disturbed: every run once, all checksums right, the same bits, the
+same table, and nothing left over that a later sweep does not remove.
 
     python benchmarks/faults.py            # 50 killed clients and some of everything else
     python benchmarks/faults.py --quick    # one killed client, one worker, four damaged files
@@ -37,6 +38,7 @@ KILLS = (
 # Who does a fault, and how often: in full, and for a check.
 KINDS = {
     "client": (Faults.kill_clients, 50, 1),
+    "interrupt": (Faults.interrupt_trainings, 20, 2),
     "local": (Faults.kill_local_workers, 6, 1),
     "dask": (Faults.kill_dask_workers, 5, 1),
     "scheduler": (Faults.restart_schedulers, 3, 1),
@@ -56,8 +58,9 @@ def report(counts: Counter[str], seed: int, seconds: float) -> str:
     lines = [f"$ {command}", versions, f"{RUNS} runs a sweep, {STEPS} steps a run, seed {seed}"]
     done = sorted(counts.items(), key=lambda item: item[0].endswith("checked"))
     lines += ["", *(f"{name:50}{count:7,}" for name, count in done), ""]
+    checked = counts["runs checked"] + counts["runs of interrupted trainings checked"]
     lines += ["Afterwards every run was there once, with its checksums, the bits and the table of"]
-    lines += [f"an undisturbed sweep: all {counts['runs checked']:,} runs, in {seconds:.0f} s."]
+    lines += [f"an undisturbed sweep: all {checked:,} runs, in {seconds:.0f} s."]
     kills = sum(count for name, count in counts.items() if name in KILLS)
     lines += [f"{kills} processes were killed."] if kills else []
     return "\n".join(lines) + "\n"
@@ -80,7 +83,7 @@ def disturbed(wanted: dict[str, int], seed: int) -> Counter[str]:
 
 
 # What a check does; the tests kill Dask workers and schedulers, too.
-QUICK = ("client", "local", "files")
+QUICK = ("client", "interrupt", "local", "files")
 
 
 def main() -> None:

@@ -103,7 +103,7 @@ def test_anything_else_is_refused(text):
 
 
 def test_an_interrupted_command_says_so_and_leaves_nothing_behind(tmp_path):
-    script = "import twoaxis.cli as c; print('ready', flush=True); c.main()"
+    script = "import twoaxis.__main__ as m; print('ready', flush=True); m.main()"
     command = [sys.executable, "-c", script, "resolve", "darcy", "--out", "found.nc"]
     running = subprocess.Popen(
         [*command, "--replicas", "100000"],

@@ -86,7 +86,7 @@ def test_bad_input_is_a_sentence_and_exit_code_two(arguments, words, tmp_path):
 def test_an_interrupted_training_says_how_it_goes_on_and_does(tmp_path):
     often = "from twoaxis.runs import task; task.CHECKPOINT_SECONDS = 0.1"
     command = [
-        sys.executable, "-c", f"{often}; from twoaxis.cli import main; main()",
+        sys.executable, "-c", f"{often}; from twoaxis.__main__ import main; main()",
         "train", "burgers", "--datasets", "8", "--steps", "5000", "--out", "runs",
     ]  # fmt: skip
     running = subprocess.Popen(

@@ -1,14 +1,20 @@
+import asyncio
 import contextlib
 import os
 import signal
 import socket
+import ssl
 import sys
 import threading
+import urllib.error
+import urllib.request
 from functools import partial
+from pathlib import Path
 
 import pandas as pd
 import psutil
 import pytest
+from distributed.comm import connect
 from distributed.scheduler import KilledWorker
 
 import twoaxis as ta
@@ -222,7 +228,7 @@ def test_dask_workers_of_other_versions_are_refused_before_work_starts(
 ):
     elsewhere = faultwork.ElsewhereOther(os.getpid(), versions())
     monkeypatch.setattr(dask_engine, "versions", elsewhere)
-    with pytest.raises(InputError, match=r"1 of 1 with others, the first tcp://.*twoaxis 0\.0\.1"):
+    with pytest.raises(InputError, match=r"1 of 1 with others, the first tls://.*twoaxis 0\.0\.1"):
         faultwork.sweep(tmp_path, engine=Dask(workers=1))
     assert ta.RunStore(tmp_path).keys() == []
 
@@ -288,6 +294,70 @@ def test_an_interrupt_stops_workers_that_are_about_to_start(engine, tmp_path, st
     assert "Traceback" not in output
     helpers["until"](lambda: not helpers["alive"](workers), "its workers to end", 5)
     assert ta.RunStore(tmp_path).keys() == []
+
+
+# ------------------------------------------------------------------ who may connect
+
+
+def asked(address, **connection):
+    """What a scheduler, a worker or the nanny of one answers to whoever is there."""
+
+    async def ask():
+        comm = await connect(address, timeout=10, **connection)
+        try:
+            await comm.write({"op": "identity", "reply": True})
+            return await asyncio.wait_for(comm.read(), 10)
+        finally:
+            comm.abort()
+
+    return asyncio.run(ask())
+
+
+def test_a_cluster_on_this_machine_answers_holders_of_its_certificate_alone(tmp_path, faultwork):
+    ours, others = (dask_engine.temporary_security() for _ in range(2))
+    credentials, foreign = (each.get_connection_args("client") for each in (ours, others))
+    anybody = ssl.create_default_context()
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+    with dask_engine.own_cluster(1, False, 60.0, ours) as address:
+        found = asked(address, **credentials)
+        ((worker, about),) = found["workers"].items()
+        scratch = Path(about["local_directory"]).parents[1]
+        for place in (address, worker, about["nanny"]):
+            assert asked(place, **credentials)["id"]
+            with pytest.raises(OSError, match=r"closed|reset|certificate|Timed out"):
+                asked(place, **foreign)
+            with pytest.raises(OSError, match=r"closed|reset|certificate|Timed out"):
+                asked(place, ssl_context=anybody)
+            with pytest.raises(OSError, match=r"closed|reset|Timed out"):
+                asked(place.replace("tls://", "tcp://"))
+        # Nobody else writes where workers keep what they unpickle.
+        assert scratch.name.startswith("twoaxis-dask-")
+        assert scratch.stat().st_mode & 0o777 == 0o700
+        for port in (found["services"]["dashboard"], about["services"]["dashboard"]):
+            for page in ("health", "info/main/workers.html", "json/counts.json", "metrics", ""):
+                with pytest.raises(urllib.error.HTTPError) as refused:
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=10)
+                assert refused.value.code == 404
+        # To the engine of another call it is a scheduler like any other.
+        with pytest.raises(InputError, match="credentials for the Dask scheduler at tls://"):
+            faultwork.sweep(tmp_path, engine=Dask(address, patience=5.0))
+        with pytest.raises(InputError, match="credentials for the Dask scheduler at tls://"):
+            faultwork.sweep(tmp_path, engine=Dask(address, patience=5.0, security=others))
+        work = faultwork.Fatal(str(tmp_path), victim=None)
+        results, _ = executed(Dask(address, security=ours), tasks_of(faultwork), work)
+        assert sorted(results) == [0, 1, 2, 3]
+    assert not scratch.exists()
+
+
+def test_credentials_of_another_kind_are_refused():
+    with pytest.raises(InputError, match=r"distributed\.Security.*security=dict"):
+        Dask(security={"tls_ca_file": "ca.pem"})
+
+
+def test_without_cryptography_the_extra_is_named(monkeypatch, tmp_path, faultwork):
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(InputError, match=r"twoaxis\[dask\]"):
+        faultwork.sweep(tmp_path, engine=Dask(workers=1))
 
 
 # ------------------------------------------------------------------ bad input

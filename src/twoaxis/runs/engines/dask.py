@@ -37,7 +37,7 @@ from typing import Any, ClassVar, final
 
 import dask
 from distributed import Client, LocalCluster, as_completed
-from distributed.comm.core import CommClosedError
+from distributed.comm.core import CommClosedError, FatalCommClosedError
 from distributed.core import Status
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
@@ -333,11 +333,20 @@ def _connected(address: str, patience: float, security: Security | None) -> Any:
         while True:
             try:
                 return Client(address, timeout=patience, set_as_default=False, security=security)
-            except CommClosedError:
+            except CommClosedError as error:
+                if isinstance(error, FatalCommClosedError):
+                    raise
                 # A scheduler that ends while it answers may be started again.
                 if time.monotonic() > until:
                     raise
                 time.sleep(RETRY)
+    except (FatalCommClosedError, TypeError, RuntimeError) as error:
+        raise InputError(
+            f"credentials for the Dask scheduler at {address}",
+            reason(error),
+            "put them into Dask's configuration, under distributed.comm.tls, or pass "
+            "twoaxis.runs.engines.dask.Dask(address, security=...) as the engine",
+        ) from error
     except (OSError, TimeoutError, ValueError) as error:
         raise InputError(
             f"a Dask scheduler at {address}",
