@@ -1,12 +1,13 @@
 """A resolution of many observations takes memory in proportion to them."""
 
+import sys
 import tracemalloc
 
 import numpy as np
 import pytest
 
 import twoaxis as ta
-from twoaxis.resolution import bank_fit, resolve
+from twoaxis.resolution import bank_fit
 
 KNOWN = {"rate": ta.Parameter(truth=1.0, delivered=1.05, bounds=(0.3, 3.0))}
 
@@ -19,7 +20,8 @@ def decay(count):
 @pytest.fixture
 def small_banks(monkeypatch):
     """Let a bank take so little memory that a thousand observations are many."""
-    monkeypatch.setattr(resolve, "BANK_BYTES", 2**20)
+    # The package has a function of the same name as the module.
+    monkeypatch.setattr(sys.modules["twoaxis.resolution.resolve"], "BANK_BYTES", 2**20)
 
 
 def test_portions_change_nothing(monkeypatch):
