@@ -317,7 +317,8 @@ def _meaning(random: Random, file: Any) -> None:
         values.flat[random.randrange(values.size)] = values.flat[random.randrange(values.size)]
     else:
         other = file[random.choice(names)][...].ravel()
-        values = np.resize(other, values.shape).astype(values.dtype)
+        with np.errstate(invalid="ignore"):  # NaN as an integer is a case, too
+            values = np.resize(other, values.shape).astype(values.dtype)
     dataset[...] = values
 
 

@@ -32,15 +32,9 @@ def fuzz(tmp_path_factory):
 
 
 KINDS = (
-    "run",
-    "checkpoint",
-    "audit",
-    "resolution",
-    "residual",
-    "set",
-    "simulated",
-    "table",
-    "record",
+    *("run", "checkpoint", "audit", "resolution", "residual", "set", "simulated", "table"),
+    *("record", "score", "scan", "spectrum", "delivery", "map", "comparison", "snapshots"),
+    *("sites", "curve", "calibration"),
 )
 
 
@@ -58,6 +52,7 @@ def test_damaged_files_end_well(fuzz, kind, count):
         outcomes.append(kinds.outcome_of(known, random, place, original))
     assert [text for outcome, text in outcomes if outcome == "finding"] == []
     assert ("refused", "") in outcomes
+    assert set(KINDS) == set(kinds.KINDS)
 
 
 def uses(path):
@@ -106,7 +101,8 @@ def originals(tmp_path_factory):
     frozen.save(home / "residual.nc")
     found.save(home / "resolution.nc")
     ta.score(frozen).save(home / "score.nc")
-    ta.audit(frozen, resolution=found, tolerance=tolerance).save(home / "audit.nc")
+    audit = ta.audit(frozen, resolution=found, tolerance=tolerance, spectrum=True)
+    audit.save(home / "audit.nc")
     return home
 
 
@@ -129,11 +125,12 @@ def test_an_unchanged_copy_is_the_same(changed, originals, kind):
     assert repr(changed(kind, lambda file: None)) == repr(ta.load(originals / f"{kind}.nc"))  # noqa: ARG005
 
 
-def scaled(name, factor):
-    """Multiply the values of a variable."""
+def scaled(name, factor, shift=0):
+    """Multiply the values of a variable; NaN counts as zero where something is added."""
 
     def change(file):
-        file[name][...] = file[name][...] * factor
+        values = file[name][...]
+        file[name][...] = (np.nan_to_num(values) if shift else values) * factor + shift
 
     return change
 
@@ -148,6 +145,17 @@ def attribute(name, value):
 CONTRADICTIONS = {
     "displacement": ("score", scaled("displacement", 2.0)),
     "strength": ("score", scaled("H", -1.0)),
+    "parameter": ("score", scaled("upper_bound", np.nan)),
+    "node of no function": ("score", scaled("function_node", 0.0, 1.0)),
+    "noise": ("resolution", scaled("noise_deviation", -1.0)),
+    "deviance": ("resolution", scaled("deviance", np.inf)),
+    "end of a set": ("resolution", scaled("set_upper", 1e-3)),
+    "site": ("resolution", scaled("site", 0)),
+    "level of an audit": ("audit", scaled("level", -1.0)),
+    "profile of an audit": ("audit", scaled("scan/profile", 0.0)),
+    "bounds of a spectrum": ("audit", scaled("spectrum/upper_bound", 1.1)),
+    "strength of a spectrum": ("audit", scaled("spectrum/strength", 2.0)),
+    "score of a spectrum": ("audit", scaled("spectrum/signed_total", 2.0)),
     "deviation": ("resolution", scaled("deviation_percent", 0.5)),
     "displacement of an audit": ("audit", scaled("score/displacement", 2.0)),
     "route of an audit": ("audit", attribute("route", "improve observations")),

@@ -118,6 +118,7 @@ def test_no_value_is_in_a_heap_and_none_compressed(path):
         file.visititems(check)
 
 
+numbers = st.floats(-1e300, 1e300) | st.sampled_from([np.nan, np.inf, -np.inf])
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=9)
 
 
@@ -125,7 +126,9 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    rows=st.lists(st.tuples(texts, st.floats(), st.integers(-(2**63), 2**63 - 1), st.booleans())),
+    rows=st.lists(
+        st.tuples(texts, numbers, st.integers(-(2**63), 2**63 - 1), st.booleans()), max_size=9
+    ),
     about=texts,
     seed=st.integers(-(2**63), 2**63 - 1),
     level=st.floats(allow_nan=False),
@@ -145,6 +148,21 @@ def test_any_values_come_back(tmp_path, rows, about, seed, level):
         )
     with xr.open_dataset(path, engine="h5netcdf") as plain:
         xr.testing.assert_identical(plain.load(), found)
+
+
+@pytest.mark.parametrize(
+    ("spec", "value"),
+    [
+        (Variable((), "float", "x"), 1e301),
+        (Variable((), "float", "x", least=0), -1e-9),
+        (Variable((), "float", "x", most=1), 1.5),
+        (Variable((), "int", "x", least=-1), -2),
+    ],
+)
+def test_numbers_outside_their_range_are_refused(spec, value):
+    with pytest.raises(InputError, match="'x'"):
+        labelled({"x": spec}, {"x": value}, {})
+    assert float(labelled({"x": spec}, {"x": 1}, {})["x"]) == 1
 
 
 def test_other_widths_are_written_as_they_are_read(tmp_path):

@@ -182,3 +182,14 @@ def test_the_fit_to_real_data_is_checked_too():
     direct = ta.resolve(swing, parameters, data=data, method="direct", **settings)
     given, wanted = (each.data["data_estimate"].item() for each in (found, direct))
     assert abs(given / wanted - 1) < 0.01
+
+
+def test_noise_below_the_accuracy_of_the_check_is_refused():
+    t = np.linspace(0, 1, 30)
+    known = {"rate": ta.Parameter(truth=1.0, bounds=(0.3, 3.0))}
+    with pytest.raises(ta.InputError, match="standard errors"):
+        ta.resolve(lambda rate: np.exp(-rate * t), known, 1e-12, replicas=3, progress=False)
+    found = ta.resolve(
+        lambda rate: np.exp(-rate * t), known, 1e-12, replicas=3, method="direct", progress=False
+    )
+    assert found.data["covered"].values.any()

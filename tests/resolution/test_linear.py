@@ -92,3 +92,10 @@ def test_a_bent_model_is_said_to_be_bent():
     (message,) = [each for each in found.messages if each.code == "resolution.linear"]
     assert message.severity == "warning"
     assert message.numbers["standard_errors"] > 0.5
+
+
+def test_variances_of_many_observations_take_no_square_matrix():
+    from twoaxis.resolution.linear_fit import variances
+
+    slope = np.random.default_rng(0).normal(size=(100_000, 2))  # squared: 80 GB
+    np.testing.assert_allclose(variances(slope, np.ones(2)), 1e-5, rtol=0.05)

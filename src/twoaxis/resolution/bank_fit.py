@@ -284,6 +284,7 @@ def direct_minimum(
     near: FloatArray,
     step: float,
     limits: tuple[float, float],
+    atol: float = 1e-8,
 ) -> FloatArray:
     """Minimize chi2 with the forward model itself, as a check on the bank.
 
@@ -298,6 +299,8 @@ def direct_minimum(
         Half-width of the first bracket around an estimate, in the coordinate.
     limits : tuple of float
         Coordinates that the search does not leave. A minimum may lie on either.
+    atol : float
+        Accuracy in the coordinate; minima of rounded numbers have no better one.
 
     Returns
     -------
@@ -336,13 +339,15 @@ def direct_minimum(
             chi2,
             tuple(side[inner] for side in ends.bracket),
             args=(number[inner],),
-            tolerances={"xatol": 1e-8, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0},
+            tolerances={"xatol": atol, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0},
             maxiter=60,
         )
         found[inner] = np.where(minima.success, minima.x, np.nan)
     return np.asarray(found)
 
 
+# Accuracy of a direct search, as a share of what stands for 100%.
+DIRECT_ATOL = 1e-8
 # A bank is good enough when it moves estimates by less than this share of a standard error.
 BANK_ACCURACY = 0.05
 # A bank is not refined beyond this many entries.
@@ -395,7 +400,7 @@ def check_bank(
     ranked = ranked[: inside.sum() or None]
     chosen = ranked[np.unique(np.linspace(0, len(ranked) - 1, validate).round().astype(int))]
     place, number = np.divmod(chosen, estimates.shape[1])
-    near = estimates[place, number]
+    near, atol = estimates[place, number], DIRECT_ATOL * float(setup.units[0])
     found = direct_minimum(
         setup.fit_model,
         [layouts[k] for k in place],
@@ -403,8 +408,10 @@ def check_bank(
         near,
         step=float(np.diff(estimator.bank.knots).min()),
         limits=(first, last),
+        atol=atol,
     )
-    gap = np.where(np.isfinite(found), np.abs(near - found), np.inf)
+    # A search that ends where it began says no more than its own accuracy.
+    gap = np.where(np.isfinite(found), np.maximum(np.abs(near - found), atol), np.inf)
     standard_error = np.array([1 / np.sqrt(facts[k].matrix[0, 0]) for k in place])
     return BankCheck(
         percent=float(100 * np.max(gap) / setup.units[0]),

@@ -1,0 +1,188 @@
+"""One property for each public door: a call gives a usable result or an `InputError`.
+
+Mutated calls are those of ``benchmarks/fuzz_calls.py``: what comes back is summarized, drawn, shown
+as a page, saved and loaded again. Below, results are compared with an independent evaluation,
+wherever one is cheap.
+"""
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import twoaxis as ta
+
+ROOT = Path(__file__).resolve().parent.parent
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(str(ROOT / "benchmarks"))
+    calls = importlib.import_module("fuzz_calls")
+
+X = np.linspace(0.0, 1.0, 9)
+POINTS = X[:, None]
+VIEW = ta.views.Pointwise()
+# Numbers that are neither lost beside each other nor beyond what a residual may be.
+numbers = st.floats(-100, 100, allow_subnormal=False).map(lambda x: round(x, 6))
+vectors = arrays(float, 9, elements=numbers)
+inside = st.floats(0.55, 1.9)
+seeds = st.integers(0, 2**31)
+
+
+def parameter(truth=1.0, delivered=1.1):
+    return {"k": ta.Parameter(truth=truth, delivered=delivered, bounds=(0.5, 2.0))}
+
+
+@pytest.mark.parametrize("door", sorted(calls.DOORS))
+@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@given(random=st.randoms(use_true_random=False))
+def test_a_call_gives_a_usable_result_or_is_refused(door, random):
+    outcome, words = calls.outcome_of(door, random)
+    assert outcome in ("refused", "used"), words
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("door", sorted(calls.DOORS))
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@given(random=st.randoms(use_true_random=False))
+def test_many_calls_give_usable_results_or_are_refused(door, random):
+    outcome, words = calls.outcome_of(door, random)
+    assert outcome in ("refused", "used"), words
+
+
+@pytest.mark.parametrize("door", sorted(calls.DOORS))
+def test_a_sound_call_is_used(door):
+    found = calls.DOORS[door]
+    calls.use(found.call(**found.arguments()))
+
+
+# ------------------------------------------------------------------ results that are right
+
+
+@given(slope=vectors, constant=vectors, truth=inside)
+def test_score_and_scan_of_an_affine_residual(slope, constant, truth):
+    assume(np.abs(slope).max() > 1e-2)
+
+    def residual(k):
+        return k * slope - constant
+
+    score = ta.score(residual, parameter(truth), VIEW, points=POINTS)
+    J, r = truth * slope, truth * slope - constant
+    assert score.displacement["k"] == pytest.approx(-(J @ r) / (J @ J), rel=1e-6, abs=1e-6)
+    scan = ta.frozen_scan(residual, parameter(truth), VIEW, points=POINTS, candidates=9)
+    lowest = np.clip(slope @ constant / (slope @ slope), 0.5, 2.0)
+    assert scan.minimum["k"] == pytest.approx(lowest, rel=1e-6)
+
+
+@given(slope=vectors, constant=vectors)
+def test_modes_sum_to_the_score(slope, constant):
+    assume(np.abs(slope).max() > 1e-2)
+    M = ta.views.Gaussian().bind(POINTS).matrix()
+    found = ta.spectrum(
+        lambda k: k * slope - constant, parameter(), ta.views.Gaussian(), points=POINTS
+    )
+    size = np.abs(slope) @ np.abs(M) @ (np.abs(slope) + np.abs(constant))
+    assert pytest.approx(slope @ M @ (slope - constant), abs=1e-6 * size) == found.B
+    assert found.strength.sum() == pytest.approx(slope @ M @ slope, abs=1e-6 * size)
+
+
+@given(slope=vectors, constant=vectors)
+def test_regions_sum_to_the_whole(slope, constant):
+    assume(np.abs(slope).max() > 1e-2)
+    found = ta.evidence_map(
+        lambda k: k * slope - constant, parameter(), VIEW, points=POINTS, progress=False
+    )
+    assert found.summary()["H_share"].sum() == pytest.approx(1.0, abs=1e-6)
+
+
+@given(delivered=inside, preferred=inside, truth=inside)
+def test_delivery_is_a_sum(delivered, preferred, truth):
+    found = ta.delivery(parameter(truth, delivered), {"k": preferred})
+    assert found.gap["k"] == pytest.approx(np.log(delivered / preferred), abs=1e-12)
+    assert found.total["k"] == pytest.approx(found.preference["k"] + found.gap["k"], abs=1e-12)
+
+
+@settings(max_examples=10)
+@given(pattern=vectors, noise=st.floats(1e-3, 10), seed=seeds)
+def test_estimates_of_a_linear_model_are_least_squares(pattern, noise, seed):
+    assume(pattern @ pattern > 1e-2)
+    error = noise / np.sqrt(pattern @ pattern)
+    known = {
+        "k": ta.Parameter(
+            truth=0.0, bounds=(-100 * error, 100 * error), coordinate="linear", scale=error
+        )
+    }
+    found = ta.resolve(
+        lambda k: k * pattern, known, noise, replicas=6, seed=seed, bank=41, progress=False
+    )
+    draws = np.random.default_rng(seed).standard_normal((6, 9))
+    expected = noise * draws @ pattern / (pattern @ pattern)
+    np.testing.assert_allclose(found.data["estimate"].values[0, 0], expected, atol=1e-3 * error)
+    assert found.data["fisher_sd_percent"].values[0, 0] == pytest.approx(100.0, rel=1e-4)
+
+
+@settings(max_examples=10)
+@given(pattern=vectors)
+def test_the_first_site_is_the_most_sensitive_one(pattern):
+    sizes = np.sort(np.abs(pattern))
+    assume(sizes[-1] > 1.01 * sizes[-2] + 1e-2)
+    found = ta.suggest_sites(
+        lambda k: np.log(k) * pattern, parameter(), 0.1, 1, points=POINTS, progress=False
+    )
+    assert list(found.sites) == [int(np.argmax(np.abs(pattern)))]
+
+
+@settings(max_examples=10)
+@given(preferred=st.lists(inside, min_size=2, max_size=3))
+def test_a_comparison_averages_preferences(preferred):
+    audits = [
+        ta.audit(lambda k, p=p: (k - p) * np.exp(-X), parameter(), VIEW, points=POINTS)
+        for p in preferred
+    ]
+    table = ta.compare(audits).summary()
+    assert table.loc[("k", "preference"), "mean"] == pytest.approx(
+        np.log(preferred).mean(), abs=1e-6
+    )
+
+
+@settings(max_examples=10)
+@given(share=st.floats(0, 1), constant=vectors)
+def test_a_cut_derivative_of_pytorch_never_reaches_the_score(share, constant):
+    torch = pytest.importorskip("torch")
+    slope, rest = torch.tensor(np.exp(-X)), torch.tensor(constant)
+
+    def residual(model, points, k):  # noqa: ARG001
+        return ((1 - share) * k + share * float(k)) * slope - rest
+
+    def plain(k):
+        return k * np.exp(-X) - constant
+
+    expected = ta.score(plain, parameter(delivered=None), VIEW, points=POINTS).displacement["k"]
+    frozen = ta.from_torch(
+        torch.nn.Linear(1, 1), residual, parameter(delivered=None), VIEW, points=POINTS
+    )
+    if share > 1e-3:
+        with pytest.raises(ta.InputError, match="differences"):
+            ta.score(frozen)
+    elif share == 0:
+        assert ta.score(frozen).displacement["k"] == pytest.approx(expected, rel=1e-4, abs=1e-4)
+
+
+# ------------------------------------------------------------------ files
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=300), signed=st.booleans())
+def test_any_bytes_are_refused(tmp_path, content, signed):
+    path = tmp_path / "file.nc"
+    path.write_bytes((b"\x89HDF\r\n\x1a\n" if signed else b"") + content)
+    with pytest.raises(ta.InputError):
+        ta.load(path)
+
+
+@given(name=st.text(max_size=300))
+def test_any_name_without_a_file_is_refused(name):
+    with pytest.raises(ta.InputError):
+        ta.load("nowhere/" + name)
