@@ -70,6 +70,7 @@ sphinx_gallery_conf = {
     "doc_module": ("twoaxis",),
     "backreferences_dir": "gallery/backreferences",
     "reference_url": {"twoaxis": None},
+    "capture_repr": (),  # what is printed is shown, not what the last line returns
     "show_signature": False,
     "write_computation_times": False,
     "abort_on_example_error": True,

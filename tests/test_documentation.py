@@ -50,7 +50,7 @@ def test_every_public_name_has_an_example(name):
         documented = getattr(ta, name)
     except ImportError as error:
         pytest.skip(str(error))
-    assert ">>> " in inspect.getdoc(documented)
+    assert "\nExamples\n--------\n" in inspect.getdoc(documented)
 
 
 @pytest.mark.parametrize("name", ta.plots.__all__)

@@ -129,13 +129,6 @@ def from_jinns(
         print(ta.audit(frozen, tolerance=ta.Tolerance(material=5, resolution=5, preference=5)))
 
     A complete training with its audit is in ``examples/jinns_inverse.py``.
-
-    Examples
-    --------
-    After ``jinns.solve``, as in ``examples/jinns_inverse.py``:
-
-    >>> frozen = ta.from_jinns(loss, params, known, points=data)  # doctest: +SKIP
-    >>> ta.score(frozen).displacement  # doctest: +SKIP
     """
     jinns = foreign("jinns", "jinns", "twoaxis.from_jinns")
     jax = foreign("jax", "jinns", "twoaxis.from_jinns")

@@ -55,12 +55,6 @@ def jinns_solve(
     In place of ``jinns.solve(n_iter=50000, init_params=start, ...)``::
 
         trained, losses, *_ = ta.jinns_solve(follower, n_iter=50000, init_params=start, ...)
-
-    Examples
-    --------
-    >>> found = ta.jinns_solve(  # doctest: +SKIP
-    ...     follower, n_iter=50_000, init_params=params, data=data, loss=loss
-    ... )
     """
     jinns = foreign("jinns", "jinns", "twoaxis.jinns_solve")
     jax = foreign("jax", "jinns", "twoaxis.jinns_solve")

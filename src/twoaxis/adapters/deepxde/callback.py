@@ -33,11 +33,6 @@ def deepxde_callback(follower: Follower, *, stop: bool = False) -> Any:
         follower = ta.Follower(lambda: ta.from_deepxde(model, parameters))
         model.train(iterations=20000, callbacks=[ta.deepxde_callback(follower)])
         follower.plot()
-
-    Examples
-    --------
-    >>> follower = ta.Follower(lambda: ta.from_deepxde(model, known))  # doctest: +SKIP
-    >>> model.train(iterations=20_000, callbacks=[ta.deepxde_callback(follower)])  # doctest: +SKIP
     """
     # Whoever has a model has imported the library; importing it here would choose a backend.
     dde: Any = sys.modules.get("deepxde")

@@ -32,11 +32,6 @@ def lightning_callback(follower: Follower, *, stop: bool = False) -> Any:
         follower = ta.Follower(lambda: ta.from_pina(solver))
         Trainer(solver, max_epochs=20000, callbacks=[ta.lightning_callback(follower)]).train()
         follower.plot()
-
-    Examples
-    --------
-    >>> follower = ta.Follower(lambda: ta.from_pina(solver))  # doctest: +SKIP
-    >>> trainer = Trainer(solver, callbacks=[ta.lightning_callback(follower)])  # doctest: +SKIP
     """
     lightning: Any = foreign("lightning.pytorch", "pina", "twoaxis.lightning_callback")
 

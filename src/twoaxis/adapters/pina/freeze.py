@@ -120,14 +120,6 @@ def from_pina(
         print(ta.audit(frozen, tolerance=ta.Tolerance(material=5, resolution=5, preference=5)))
 
     A complete training with its audit is in ``examples/pina_inverse.py``.
-
-    Examples
-    --------
-    After ``trainer.train()``, as in ``examples/pina_inverse.py``:
-
-    >>> known = {"k": ta.Parameter(truth=0.05, bounds=(0.005, 0.5))}  # doctest: +SKIP
-    >>> frozen = ta.from_pina(solver, known)  # doctest: +SKIP
-    >>> ta.score(frozen).displacement  # doctest: +SKIP
     """
     torch = foreign("torch", "pina", "twoaxis.from_pina")
     pina = foreign("pina", "pina", "twoaxis.from_pina")
