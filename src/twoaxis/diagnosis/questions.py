@@ -351,6 +351,8 @@ def _training(audit: Audit) -> Question:
                 limit,
                 brief=f"{name} is on its way to about {target}",
             )
+        if not size and name in audit.score.unseen:  # it rests because nothing moves it
+            return Question("training", "not known", f"nothing in the loss moves {name}")
         if best is None:
             text = f"the value of {name} has arrived: {percent(size)} is left to go"
             fall = 100 * float(
