@@ -22,8 +22,9 @@ import twoaxis as ta
 
 options = argparse.ArgumentParser()
 options.add_argument("--quick", action="store_true", help="a few steps; the numbers mean nothing")
-quick = options.parse_args().quick
-steps = 50 if quick else 20_000
+options.add_argument("--only", type=int, choices=[1, 2, 3], help="one training alone")
+options = options.parse_args()
+quick = options.quick
 torch.set_num_threads(1)  # enough for a network of this size
 
 # ---------------------------------------------------------------- the experiment
@@ -60,7 +61,9 @@ def second_derivative(u, x):
     return torch.autograd.grad(slope.sum(), x, create_graph=True)[0][:, 0]
 
 
-def train(source, readings):
+def train(source, readings, adam, lbfgs):
+    """Adam in single precision; with steps of L-BFGS after it, in double precision."""
+    dde.config.set_default_float("float64" if lbfgs else "float32")
     dde.config.set_random_seed(0)
 
     def equation(x, y):
@@ -74,17 +77,22 @@ def train(source, readings):
     data = dde.data.PDE(domain, equation, conditions, num_domain=200, num_boundary=2)
     model = dde.Model(data, dde.nn.FNN([1, 20, 20, 20, 2], "tanh", "Glorot uniform"))
     model.compile("adam", lr=1e-3, verbose=0)
-    model.train(iterations=steps, verbose=0)
+    model.train(iterations=20 if quick else adam, verbose=0)
+    if lbfgs:
+        dde.optimizers.set_LBFGS_options(maxiter=20 if quick else lbfgs)
+        model.compile("L-BFGS", verbose=0)
+        model.train(verbose=0)
     return model.net, data.train_x_all
 
 
 def audit(net, points, source, readings):
+    kind = next(net.parameters()).dtype
     q = ta.UnknownFunction(
         nodes=nodes,
         bounds=(-2.0, 10.0),  # below -2.4 there may be no solution
         coordinate="linear",
         scale=1.0,
-        delivered=lambda x: net(torch.as_tensor(x[:, None], dtype=torch.float32))[:, 1],
+        delivered=lambda x: net(torch.as_tensor(x[:, None], dtype=kind))[:, 1],
     )
     resolution = ta.resolve(
         lambda q: simulate(q, source),
@@ -118,23 +126,24 @@ def audit(net, points, source, readings):
 # ---------------------------------------------------------------- before, and after
 
 rows = []
-for name, source in (("f of the question", asked), ("f = 10", even)):
+trainings = {
+    1: ("as asked", asked, 20_000, 0),
+    2: ("with L-BFGS", asked, 3000, 3000),
+    3: ("with L-BFGS and f = 10", even, 3000, 3000),
+}
+for number, (name, source, *steps) in trainings.items():
+    if options.only not in (None, number):
+        continue
     readings = simulate(truth, source)
-    net, points = train(source, readings)
+    net, points = train(source, readings, *steps)
     frozen, found = audit(net, points, source, readings)
     print(f"==== {name}\n\n{found}\n")
-    found.to_html(f"function_coefficient_{source.__name__}.html")
+    found.to_html(f"function_coefficient_{number}.html")
     matched = found.group("/matched")
-    rows.append(
-        (
-            name,
-            list(frozen.parameters.delivered.values()),
-            matched["lower"].values,
-            matched["upper"].values,
-        )
-    )
+    delivered = list(frozen.parameters.delivered.values())
+    rows.append((name, delivered, matched["lower"].values, matched["upper"].values))
 
-print("x       q(x)   " + "   ".join(f"{name}: delivered, 95% interval" for name, *_ in rows))
-for j, place in enumerate(nodes):
-    each = (f"{q[j]:6.2f}  ({low[j]:6.2f} to {high[j]:6.2f})" for _, q, low, high in rows)
-    print(f"{place:5.2f}  {truth(place):5.2f}   " + "   ".join(f"{one:>35}" for one in each))
+for name, q, low, high in rows:
+    print(f"{name}\n    x   q(x)  delivered  95% interval of the matched fit")
+    for j, place in enumerate(nodes):
+        print(f"{place:5.2f}  {truth(place):5.2f}  {q[j]:9.2f}  {low[j]:.2f} to {high[j]:.2f}")

@@ -22,7 +22,6 @@ options = argparse.ArgumentParser()
 options.add_argument("--quick", action="store_true", help="a few steps; the numbers mean nothing")
 quick = options.parse_args().quick
 torch.set_num_threads(1)
-torch.set_default_dtype(torch.float64)
 
 # ---------------------------------------------------------------- the experiment: flow and heat
 
@@ -159,7 +158,7 @@ velocity = np.stack([(u[1:] + u[:-1]) / 2, (v[:, 1:] + v[:, :-1]) / 2, p], axis=
 
 def network(outputs):
     layers = [torch.nn.Linear(2, 40), torch.nn.SiLU()]
-    for _ in range(3):
+    for _ in range(2):
         layers += [torch.nn.Linear(40, 40), torch.nn.SiLU()]
     return torch.nn.Sequential(*layers, torch.nn.Linear(40, outputs))
 
@@ -197,7 +196,10 @@ def train(c, steps):
     """
     torch.manual_seed(0)
     fields = torch.nn.ModuleDict({"flow": network(3), "heat": network(1)})
-    place, goal = torch.tensor(sites), torch.tensor(np.column_stack([velocity, c[wake]]))
+    place, goal = (
+        torch.tensor(sites).float(),
+        torch.tensor(np.column_stack([velocity, c[wake]])).float(),
+    )
 
     def misfit(chosen):
         predicted = torch.hstack([fields["flow"](place[chosen]), fields["heat"](place[chosen])])
@@ -256,7 +258,7 @@ def audit(networks, D, c):
 table = []
 for name, order in (("third-order advection", 3), ("upwind advection", 1)):
     c = temperature(u, v, diffusivity, order)
-    networks, delivered = train(c, steps=20 if quick else 10_000)
+    networks, delivered = train(c, steps=20 if quick else 6000)
     found = audit(networks, delivered["D"], c)
     print(
         f"==== data with {name}: nu = {delivered['nu']:.4g}, D = {delivered['D']:.4g}\n\n{found}\n"
