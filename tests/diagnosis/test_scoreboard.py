@@ -89,7 +89,8 @@ def test_a_board_survives_its_file(tmp_path):
 
 def test_a_run_that_did_not_finish_is_counted():
     rows = [row("rba", "8", 0, 5.0), row("rba", "8", 1, 5.0, status="diverged at step 3")]
-    assert "1 of 2" in board(rows).to_markdown()
+    assert "| 1 of 2 finished, 1 of 2 layouts |" in board(rows).to_markdown()
+    assert "| 3 |" in board(TWO).to_markdown()
 
 
 def test_the_page_shows_every_problem_and_escapes_names(tmp_path):

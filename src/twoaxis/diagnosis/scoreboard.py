@@ -185,11 +185,15 @@ class Scoreboard(Result[xr.Dataset]):
         heads = ["method", *(["parameter"] if several else []), "runs"]
         heads += [f"{words}, %" for words in QUANTITIES.values()]
         heads += ["matched error, %", "time, s"]
+        settings = self.matched
+        layouts = settings.loc[settings["problem"] == problem, "dataset"].nunique()
         rows = []
         for row in own.to_dict("records"):
-            runs = f"{row['finished']} of {row['runs']}"
-            if row["finished"] == row["runs"]:
-                runs = str(row["runs"])
+            runs = str(row["runs"])
+            if row["finished"] < row["runs"]:
+                runs = f"{row['finished']} of {runs} finished"
+            if row["layouts"] < layouts:  # not to be compared with those that have all
+                runs += f", {row['layouts']} of {layouts} layouts"
             cells = [visible(row["method"]), *([visible(row["parameter"])] if several else [])]
             cells += [runs, *(_with_interval(row, name) for name in QUANTITIES)]
             rows.append([*cells, _number(row["matched"]), _number(row["time"])])

@@ -27,13 +27,13 @@ from twoaxis.diagnosis.result import MISSING
 from twoaxis.report import PLOTS, drawing_function
 from twoaxis.report.figures.function import plot_function, plot_function_displacement
 from twoaxis.report.figures.scoreboard import (
-    CAPTION,
+    READING,
     describe_scoreboard,
     plot_scoreboard,
     scoreboard_size,
 )
 from twoaxis.report.inputs import as_audit
-from twoaxis.report.sections import MANY, Missing, Picture, leading_sections, one_by_one, sections
+from twoaxis.report.sections import MANY, Missing, leading_sections, one_by_one, sections
 from twoaxis.report.theme import PALETTE, WIDE, inline_svg, route_color
 from twoaxis.text import number, percent, quantity, sentence, visible
 from twoaxis.unknown_function import FunctionGroup
@@ -98,13 +98,14 @@ def render_scoreboard(board: Scoreboard) -> str:
             alt = describe_scoreboard(board, **chosen)
             size = scoreboard_size(board, problem)
             svg = inline_svg(plot_scoreboard, board, alt=alt, size=size, **chosen)
-            pictures.append(Picture(svg, f"{visible(name)}.", CAPTION))
+            pictures.append({"svg": svg, "caption": visible(name)})
         parts.append({"name": visible(problem), "heads": heads, "rows": rows, "pictures": pictures})
     attributes = board.data.attrs
     page: str = template("scoreboard.html").render(
         title=repr(board).splitlines()[0],
         parts=parts,
         notes=board.notes,
+        reading=READING,
         footer=[
             ("Versions", visible(attributes["versions"])),
             ("Replicas of the matched error", visible(attributes["replicas"])),

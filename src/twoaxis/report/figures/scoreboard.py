@@ -18,11 +18,11 @@ MARKERS = {"error": "o", "displacement": "s", "gap": "D"}
 PLACES = {"error": -0.25, "displacement": 0.0, "gap": 0.25}
 # On a logarithmic axis smaller percentages are drawn here.
 SMALLEST = 0.01
-CAPTION = (
-    "Mean absolute percentages with 95% intervals over initializations; small dots are runs. "
-    "Where the displacement is as large as the error, the residual prefers the wrong value; where "
-    "the gap is, training did not deliver what the field prefers; left of the dotted line, an "
-    "error is smaller than the mean error of a matched fit to such data."
+READING = (
+    "In the pictures small dots are single runs. Where the displacement is about as large as the "
+    "error, the residual prefers the wrong value; where the gap is, training did not deliver what "
+    "the field prefers. Left of the dotted line, an error is smaller than the mean error of a "
+    "matched fit to such data, and better training cannot be expected to lower it."
 )
 
 
