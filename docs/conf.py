@@ -11,6 +11,7 @@ import twoaxis
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import decoding
 import figures
 import layouts
 import reproduction
@@ -78,3 +79,4 @@ def setup(app):
     app.connect("builder-inited", figures.draw)
     app.connect("builder-inited", layouts.build)
     app.connect("builder-inited", reproduction.build)
+    app.connect("builder-inited", decoding.build)
