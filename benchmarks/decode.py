@@ -651,7 +651,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("results/decode"))
     parser.add_argument(
-        "--only", nargs="+", help="in this order: families, or beginnings of family/cell"
+        "--only", nargs="+", help="in this order: beginnings of family/cell (problem)"
     )
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--datasets", type=int, default=4, help="at most so many for each cell")
@@ -693,7 +693,7 @@ def main() -> None:
 
 
 def _named(cell: Cell, name: str) -> bool:
-    return f"{cell.family}/{cell.name}".startswith(name)
+    return f"{cell.family}/{cell.name} ({cell.problem.name})".startswith(name)
 
 
 def _parts(
