@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import math
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -324,7 +325,16 @@ class Cell:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-BL = "buckley-leverett"
+# A cell of each kind, to test that the parts work.
+QUICK = (
+    "exact-rba/scaling: residual",
+    "exact-raw/pcgrad",
+    "flux/sigmoid, rba",
+    "float32/rba",
+    "selector/projector, trained",
+    "selector/kernel, every",
+    "darcy/sin x cos y, weight 1, start (0, 0), pcgrad",
+)
 
 
 def cells() -> list[Cell]:
@@ -503,8 +513,8 @@ class _Stacked:
 class Trainer:
     """Trains specs of a cell, and keeps programs and chosen ranks."""
 
-    def __init__(self, device: str, smoke: bool) -> None:
-        self._device, self._smoke = JaxDevice(find_device(device)), smoke
+    def __init__(self, device: str, quick: bool) -> None:
+        self._device, self._quick = JaxDevice(find_device(device)), quick
         self._others = {id(SIGMOID): OtherOutput(SIGMOID)}
         self._settings: dict[tuple[str, str, str], Settings] = {}
         self._ranks: dict[str, int] = {}
@@ -524,7 +534,7 @@ class Trainer:
         key = (f"{cell.family}/{cell.name}", cell.problem.name, name)
         if key not in self._settings:
             options = dict(cell.options)
-            if self._smoke:
+            if self._quick:
                 options |= {"steps": 20, "residual_points": 300}
             self._settings[key] = settings_for(cell.problem, method, **options)
         backend: Any = self._others.get(id(cell.output), self._device)
@@ -543,7 +553,7 @@ def specs_of(cell: Cell, seed: int) -> list[RunSpec]:
 # ---------------------------------------------------------------- rows
 
 
-def row_of(cell: Cell, run: Run, smoke: bool) -> dict[str, Any]:
+def row_of(cell: Cell, run: Run, quick: bool) -> dict[str, Any]:
     """Return what a run came to."""
     row: dict[str, Any] = {
         "family": cell.family,
@@ -554,7 +564,7 @@ def row_of(cell: Cell, run: Run, smoke: bool) -> dict[str, Any]:
         "status": run.status,
     }
     if isinstance(cell.problem, SteadyProblem):
-        scale = SMOKE if smoke else FULL
+        scale = SMOKE if quick else FULL
         (found,) = readouts.DARCY.read(run, scale)
         frame = pd.DataFrame([{**found, "method": cell.method, "dataset": run.dataset.label}])
         steps = compared(frame).iloc[0]
@@ -639,34 +649,38 @@ def table(rows: pd.DataFrame) -> str:
 def main() -> None:
     """Train the cells that are missing, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("results/decode"))
     parser.add_argument(
-        "--only", nargs="+", help="in this order: families, or beginnings of family/cell"
+        "--only", nargs="+", help="in this order: beginnings of family/cell (problem)"
     )
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--datasets", type=int, default=4, help="at most so many for each cell")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--batch", action="store_true", help="all runs of a cell side by side")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no run later")
-    parser.add_argument("--smoke", action="store_true", help="20 steps: tests the parts alone")
+    parser.add_argument("--quick", action="store_true", help="one run a family, 20 steps, no file")
     parser.add_argument("--table", action="store_true", help="only print what is there")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     groups = [[c for c in cells() if _named(c, name)] for name in options.only or [""]]
+    if options.quick:
+        options.seeds = options.datasets = 1
+        groups = [[next(c for c in cells() if _named(c, name)) for name in QUICK]]
+        options.out = Path(tempfile.mkdtemp())
     if options.list:
         for cell in chain.from_iterable(groups):
             print(f"{cell.family}/{cell.name} ({cell.problem.name}), datasets {cell.datasets}")
         return
     options.out.mkdir(parents=True, exist_ok=True)
     found, began = Table(options.out / "runs.csv"), time.monotonic()
-    trainer = Trainer(options.device, options.smoke)
+    trainer = Trainer(options.device, options.quick)
     for cell, specs in [] if options.table else _parts(groups, options):
         missing = [spec for spec in specs if not found.holds(cell, spec)]
         if not missing or time.monotonic() - began > 60 * options.minutes:
             continue
         begun = time.process_time()
         for run in trainer.runs(cell, missing):
-            found.add(row_of(cell, run, options.smoke))
+            found.add(row_of(cell, run, options.quick))
         took = time.process_time() - begun
         label = ", ".join(f"dataset {spec.dataset.label}, seed {spec.seed}" for spec in missing)
         print(
@@ -679,7 +693,7 @@ def main() -> None:
 
 
 def _named(cell: Cell, name: str) -> bool:
-    return f"{cell.family}/{cell.name}".startswith(name)
+    return f"{cell.family}/{cell.name} ({cell.problem.name})".startswith(name)
 
 
 def _parts(

@@ -12,6 +12,7 @@ import twoaxis
 sys.path.insert(0, str(Path(__file__).parent))
 
 import api_links
+import decoding
 import figures
 import layouts
 import reproduction
@@ -125,3 +126,4 @@ def setup(app):
     app.connect("builder-inited", figures.draw)
     app.connect("builder-inited", layouts.build)
     app.connect("builder-inited", reproduction.build)
+    app.connect("builder-inited", decoding.build)
