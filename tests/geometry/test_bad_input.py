@@ -252,7 +252,7 @@ def test_steps(function, step):
 def test_robustness_settings():
     with pytest.raises(ta.InputError, match=says("step")):
         ta.step_robustness(good, K, POINTWISE, points=X, steps=[0.0])
-    with pytest.raises(ta.InputError, match=says("at least 3 candidates", "candidates=1")):
+    with pytest.raises(ta.InputError, match=says("from 3 to 100000 candidates", "candidates=1")):
         ta.step_robustness(good, K, POINTWISE, points=X, candidates=[1])
 
 

@@ -221,7 +221,7 @@ def test_bad_input_is_refused_before_the_pipeline_runs():
     refused("one parameter of interest for a calibrated set", never, parameters=two)
     refused("function of observed values and a seed", 3)
     refused("two arguments, the observed values and a seed", lambda _: 1.0)
-    refused("at least 3 candidates", never, candidates=2)
+    refused("from 3 to 100000 candidates", never, candidates=2)
     refused("inside the bounds", never, candidates=[0.1, 2, 3])
     refused("at least 3 different candidates", never, candidates=[2, 2, 3])
     refused("real numbers", never, candidates=["a", "b", "c"])

@@ -232,7 +232,7 @@ def test_steps_into_an_infinite_loss_are_taken_back():
         ({"small_gap": "no"}, "small_gap as a positive percentage"),
         ({"iterations": 0}, "at least one iteration"),
         ({"iterations": 2.5}, "at least one iteration"),
-        ({"candidates": 1}, "at least 3 candidates"),
+        ({"candidates": 1}, "from 3 to 100000 candidates"),
         ({"objective": object()}, "an objective with names"),
         ({"objective": LinearObjective}, "an objective with names"),
     ],

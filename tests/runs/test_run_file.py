@@ -334,6 +334,15 @@ def test_a_large_file_in_place_of_the_arrays_is_not_read(saved):
     assert "larger than it can be" in damaged(saved)
 
 
+def test_holes_that_the_manifest_claims_are_not_read(saved):
+    plain = json.loads(saved.read_text())
+    plain["arrays"]["bytes"] = 2**33
+    saved.write_text(resealed(plain))
+    with saved.with_name(ARRAYS).open("r+b") as stream:
+        stream.truncate(2**33)
+    assert "holes" in damaged(saved)
+
+
 def test_a_manifest_that_is_too_large_is_not_read(saved):
     with saved.open("r+b") as stream:
         stream.truncate(storage.LARGEST_MANIFEST + 1)

@@ -652,7 +652,7 @@ def _read(where: Path, name: str, most: int) -> bytes:
             known = os.fstat(stream.fileno())
             if not stat.S_ISREG(known.st_mode):
                 raise OSError("it is no plain file")
-            if is_sparse(known):
+            if known.st_size <= most and is_sparse(known):
                 raise OSError("it has holes where its content belongs")
             content = stream.read(known.st_size + 1) if known.st_size <= most else None
     except (OSError, ValueError) as error:
