@@ -39,11 +39,11 @@ class Interrupts:
             sys.unraisablehook = _tell_other_errors
 
     def end(self) -> None:
-        """Let the next interrupt end the process at once."""
+        """Let the next interrupt end the process at once: nothing is left to clean up."""
         if hasattr(signal, "setitimer") and self.came:
             signal.setitimer(signal.ITIMER_REAL, 0)
         if signal.getsignal(signal.SIGINT) == self._raise:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
 
     def _raise(self, *_: int | FrameType | None) -> None:
         self.came = True

@@ -88,6 +88,15 @@ def test_nobody_who_cleans_up_is_interrupted_again():
     assert (done.returncode, done.stdout) == (130, "a checkpoint was written\n")
 
 
+def test_an_interrupt_after_the_work_does_not_wait_for_the_rest():
+    done = run("""
+        print("done", flush=True)
+        atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT) or time.sleep(10))
+        sys.exit(0)
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "done\n", "")
+
+
 def test_without_an_interrupt_nothing_is_changed():
     done = run("""
         print("done")
