@@ -202,7 +202,8 @@ BLOCK = Block(
         "rounding in single precision, and so they are judged in single precision, from the "
         "ansatz without its network. The network's part at the ends of Allen–Cahn, its slope times "
         "cos(π/2), is not zero in single precision either: with that of one trained RBA run the "
-        "error is 4.8e-7, farther from the printed one, so that precision does not explain it. Whether the declared field was rounded as well is not said: "
+        "error is 4.8e-7, farther from the printed one, so that precision does not explain it. "
+        "Whether the declared field was rounded as well is not said: "
         "our initial error has the range of both readings. In double precision the trained fields "
         "meet the conditions to 1e-15: see the table of conditions.",
     ),
