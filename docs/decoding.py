@@ -1,7 +1,7 @@
 """Write the tables on variants of the study when the documentation is built; no number is typed.
 
-``results/decode/runs.csv`` is what ``benchmarks/decode.py`` left; ``decoding.md`` includes a table for
-each family of variants from ``_build/decoding/``. Beside them stand the same cases as they are
+``results/decode/runs.csv`` is what ``benchmarks/decode.py`` left; ``decoding.md`` includes a table
+for each family of variants from ``_build/decoding/``. Beside them stand the same cases as they are
 reproduced, from the readouts of ``results/reproduction``.
 """
 
