@@ -593,7 +593,7 @@ def bound_view(frozen: FrozenResidual, view: View | BoundView | None) -> Any:
 
     A view that is bound already passes through, so that several calls can share it.
     """
-    chosen = view if view is not None else frozen.view
+    chosen: Any = view if view is not None else frozen.view
     if chosen is None:
         raise InputError(
             "a view of the residual",

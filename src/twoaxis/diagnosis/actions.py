@@ -238,13 +238,13 @@ def _observe(audit: Audit, name: str) -> Action:
     tolerated = _limit(audit, "resolution")
     count = float(audit.used_layouts["observations"].values.mean())
     need = needed_observations(measured, tolerated, round(count))
-    numbers = (
+    numbers = [
         Number(f"{audit.matched_noun} ({statistic_word(audit)})", measured, "%"),
         Number("tolerance", tolerated, "%"),
         Number("observations", need.count),
         Number("observations needed, of the same kind", need.observations),
         Number("noise factor that is enough instead", need.noise_factor),
-    )
+    ]
     text = (
         f"These observations resolve {name} to {percent(measured)}; the tolerance is "
         f"{percent(tolerated)}. To first order this takes {number(need.factor, '.3g')} times as "
@@ -258,9 +258,10 @@ def _observe(audit: Audit, name: str) -> Action:
             f" The bounds limit the first number: the standard error is {percent(error)}, "
             "so that far more are needed."
         )
-        numbers = (*numbers, Number("standard error without bounds", error, "%"))
+        numbers.append(Number("standard error without bounds", error, "%"))
     call = "twoaxis.suggest_sites(forward, parameters, noise, 200, points=...)"
-    return Action("observations", f"Improve the observations of {name}", text, call, numbers)
+    title = f"Improve the observations of {name}"
+    return Action("observations", title, text, call, tuple(numbers))
 
 
 def _determine(direction: str) -> Action:

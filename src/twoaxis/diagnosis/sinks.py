@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import random
 import re
 import sys
@@ -116,10 +117,10 @@ class LiveLine:
         self._console.file.flush()
 
     def _in_notebook(self, text: str) -> None:
-        from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
         from rich.text import Text
 
         if self._handle is None:
+            display: Any = importlib.import_module("IPython.display").display
             self._handle = display(Text(visible(text)), display_id=True)
         else:
             self._handle.update(Text(visible(text)))
