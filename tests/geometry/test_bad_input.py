@@ -258,7 +258,7 @@ def test_robustness_settings():
 
 @pytest.mark.parametrize("candidates", [2, 0, -81, 8.5, "many", None, True, 10**9])
 def test_candidates(candidates):
-    with pytest.raises(ta.InputError, match=says("from 3 to 100000 candidates", "candidates=", "81")):
+    with pytest.raises(ta.InputError, match=says("from 3 to", "candidates=", "81")):
         ta.frozen_scan(good, K, POINTWISE, points=X, candidates=candidates)
 
 
