@@ -256,9 +256,9 @@ def test_robustness_settings():
         ta.step_robustness(good, K, POINTWISE, points=X, candidates=[1])
 
 
-@pytest.mark.parametrize("candidates", [2, 0, -81, 8.5, "many", None, True])
+@pytest.mark.parametrize("candidates", [2, 0, -81, 8.5, "many", None, True, 10**9])
 def test_candidates(candidates):
-    with pytest.raises(ta.InputError, match=says("3 candidates", "candidates=", "81")):
+    with pytest.raises(ta.InputError, match=says("from 3 to", "candidates=", "81")):
         ta.frozen_scan(good, K, POINTWISE, points=X, candidates=candidates)
 
 
