@@ -20,7 +20,7 @@ options = argparse.ArgumentParser()
 options.add_argument("--quick", action="store_true", help="a few steps, which show nothing")
 options.add_argument("--pages", help="a folder for the pages")
 chosen = options.parse_args()
-steps, width, replicas = (20, 4, 20) if chosen.quick else (1500, 20, 100)
+steps, width, inside, replicas = (20, 4, 60, 20) if chosen.quick else (1500, 20, 800, 100)
 if chosen.quick:
     print("quick: this only shows that the script runs")
 torch.set_num_threads(1)
@@ -63,7 +63,7 @@ def train(begin):
         return dde.grad.jacobian(u, xt, j=1) - D * dde.grad.hessian(u, xt, i=0, j=0)
 
     data = dde.data.TimePDE(
-        domain, equation, conditions, num_domain=800, num_boundary=60, num_initial=60
+        domain, equation, conditions, num_domain=inside, num_boundary=60, num_initial=60
     )
     model = dde.Model(data, dde.nn.FNN([2, width, width, 1], "tanh", "Glorot uniform"))
     model.compile("adam", lr=1e-3, external_trainable_variables=[D], verbose=0)
