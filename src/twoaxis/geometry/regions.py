@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError, refuse_masked
-from twoaxis.views.view import occupied_cells, unit_coordinates
+from twoaxis.views.view import MOST_CELLS, occupied_cells, unit_coordinates
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -70,8 +70,8 @@ def cell_regions(per_axis: int, places: FloatArray, axes: Sequence[str]) -> Regi
 
     Cells without a point are left out, and names leave out axes without extent.
     """
-    if not is_integer(per_axis) or per_axis < 1:
-        raise InputError("at least one cell per axis", repr(per_axis), "pass 8")
+    if not is_integer(per_axis) or not 1 <= per_axis <= MOST_CELLS:
+        raise InputError(f"from 1 to {MOST_CELLS} cells per axis", repr(per_axis), "pass 8")
     unit = unit_coordinates(places)
     number = occupied_cells(unit, [per_axis] * unit.shape[1])
     first = np.unique(number, return_index=True)[1]
@@ -141,7 +141,7 @@ def regions_of(
     chosen = CELLS if regions is None else regions
     refuse_masked("regions", chosen)
     if np.ndim(chosen) == 0:
-        if not is_integer(chosen) or chosen < 1:
+        if not is_integer(chosen) or not 1 <= chosen <= MOST_CELLS:
             raise _unusable(repr(chosen), len(places), points)
         found = (
             cell_regions(int(chosen), places, axes)

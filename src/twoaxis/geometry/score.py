@@ -87,6 +87,8 @@ WEAK_SHARE = 1e-3
 TRUSTED_CURVATURE = 0.2
 # Stored matrices may deviate from symmetry and semidefiniteness by rounding.
 ROUNDING = 1e-8
+# Fresh points for each of the old ones.
+MOST_FRESH = 10_000
 
 
 # ---------------------------------------------------------------- the array core
@@ -843,8 +845,10 @@ def _fresh(
     frozen: FrozenResidual, view: View | BoundView | None, times: int, seed: int
 ) -> tuple[FrozenResidual, Any]:
     """Return the same field and view on `times` as many uniform points in the same box."""
-    if not is_integer(times) or times < 1:
-        raise InputError("fresh as an integer of at least 1", repr(times), "pass fresh=4")
+    if not is_integer(times) or not 1 <= times <= MOST_FRESH:
+        raise InputError(
+            f"fresh as an integer from 1 to {MOST_FRESH}", f"{times!r}"[:40], "pass fresh=4"
+        )
     if isinstance(frozen.points, tuple):
         raise InputError(
             "one set of points for a score on fresh ones",

@@ -280,6 +280,7 @@ class Calibration(Result[xr.Dataset]):
             and bool((np.diff(values) > 0).all())
             and positive
             and not np.isinf(known).any()
+            and bool(np.isfinite(known).any())
         )
         if not usable:
             raise InputError(

@@ -15,10 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.arrays import FloatArray, checked_points, is_integer
 from twoaxis.errors import InputError
-from twoaxis.views.view import BoundView, View, occupied_cells, unit_coordinates
-
-# Far above any use; below it, cell numbers stay exact as floats and as integers.
-MOST_CELLS = 2**31
+from twoaxis.views.view import MOST_CELLS, BoundView, View, occupied_cells, unit_coordinates
 
 
 @final

@@ -296,6 +296,8 @@ CHECK_TOLERANCE = 1e-6
 SAME = 1e-11
 # Missed eigenpairs are looked for this many at a time.
 MISSED = 8
+# Far above any use; below it, cell numbers stay exact as floats and as integers.
+MOST_CELLS = 2**31
 
 
 def dense_pairs(matrix: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
