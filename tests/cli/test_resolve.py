@@ -111,7 +111,7 @@ def test_benchmark_draws_prints_the_twelve_published_errors():
         (["resolve", "burgers", "--layouts", "0-99999999999"], ["at most 1000 numbers"]),
         (["resolve", "burgers", "--out", "-"], ["--out", "standard output"]),
         (["resolve", "burgers", "--layouts", "8,8"], ["each layout once"]),
-        (["resolve", "burgers", "--replicas", "0"], ["replicas", "at least 1"]),
+        (["resolve", "burgers", "--replicas", "0"], ["replicas", "from 1 to"]),
         (["resolve", "burgers", "--seed", "-1"], ["seed", "-1"]),
         (["resolve", "burgers", "--out", "/nowhere/found.nc"], ["/nowhere/found.nc", "create"]),
         (["resolve", "burgers", "--json", "/nowhere/found.json"], ["/nowhere", "create"]),

@@ -116,6 +116,15 @@ class Scoreboard(Result[xr.Dataset]):
         parameter and dataset of a problem, with its matched error; ``skipped``, the
         combinations without runs. The attribute ``replicas`` says what the matched errors are
         means of.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> board = ta.compare_methods(
+    ...     "burgers", "adam", seeds=0, layouts=1, steps=2, replicas=3, progress=False
+    ... )
+    >>> board.problems, board.rows["status"].tolist()
+    (['burgers'], ['finished'])
     """
 
     schema = "scoreboard"

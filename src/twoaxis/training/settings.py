@@ -228,7 +228,9 @@ def _digest(*arrays: NDArray[np.float64]) -> str:
     found = hashlib.sha256()
     for array in arrays:
         _, exponent = np.frexp(np.max(np.abs(array), initial=0.0))
-        found.update(np.rint(np.ldexp(array, DIGEST_BITS - exponent)).astype("<i8").tobytes())
+        scaled = np.rint(np.ldexp(array, DIGEST_BITS - exponent))
+        with np.errstate(invalid="ignore"):  # what is not finite is refused when it is trained on
+            found.update(scaled.astype("<i8").tobytes())
     return found.hexdigest()
 
 
