@@ -68,8 +68,12 @@ def plot_scoreboard(
     if np.isfinite(resolved):
         style = {"color": color("matched"), "ls": ":", "lw": 2.2, "zorder": 1}
         axis.axvline(resolved, label=f"matched error {percent(resolved)}", **style)
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=9))
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.xaxis.set_minor_formatter(NullFormatter())
     axis.set_yticks(range(len(table)), [shortened(each, 24) for each in table["method"]])
     plain(*axis.get_yticklabels())
     axis.set_ylim(len(table) - 0.5, -0.5)
