@@ -314,7 +314,7 @@ def test_shares(share):
 @pytest.mark.parametrize("cells", [0, -1, 2.5, "many", None])
 def test_cells_of_regions(cells):
     found = ta.spectrum(good, K, POINTWISE, points=X)
-    with pytest.raises(ta.InputError, match=says("at least one cell", "pass 8")):
+    with pytest.raises(ta.InputError, match=says("from 1 to", "cells per axis", "pass 8")):
         found.region_contributions(cells)
 
 
@@ -336,7 +336,7 @@ def test_jacobians(function, jacobian, message):
 
 
 FRESH = {
-    "zero": (dict(fresh=0), says("integer of at least 1", "0", "fresh=4")),
+    "zero": (dict(fresh=0), says("integer from 1 to", "0", "fresh=4")),
     "a fraction": (dict(fresh=2.5), says("integer", "2.5")),
     "a bound view": (
         dict(fresh=2, view=POINTWISE.bind(X)),
