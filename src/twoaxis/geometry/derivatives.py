@@ -49,6 +49,8 @@ FloatArray = NDArray[np.float64]
 Derivative = Literal["auto", "exact", "difference"]
 
 STEP = 1e-3
+# Below it a difference is nothing but rounding.
+SMALLEST_STEP = 1e-12
 PUBLISHED_STEPS = (5e-4, 1e-3, 2e-3)
 
 
@@ -198,8 +200,9 @@ def _representable(found: Linearization, frozen: FrozenResidual) -> Linearizatio
 
 def _check_step(step: Any) -> None:
     real = is_real(step)
-    if not (real and 0 < step < 1):
-        raise InputError("a step between 0 and 1", f"step={step!r}", "pass step=1e-3")
+    if not (real and SMALLEST_STEP <= step < 1):
+        expected = f"a step from {SMALLEST_STEP:g} to 1"
+        raise InputError(expected, f"step={step!r}", "pass step=1e-3")
 
 
 def _slopes_of_values(frozen: FrozenResidual, center: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -162,8 +162,7 @@ class DirectEstimator:
         center = np.broadcast_to(self.center, (len(rows), 1, len(self.center)))
         if not len(self.seeds):
             return center.copy()
-        deviations = layout.deviations(self.seed_predictions)
-        misfit = np.sum(deviations**2, axis=1) - 2 * rows @ deviations.T
+        misfit = self.seed_misfits(layout, rows)
         low, high = self.bounds
         place = (self.seeds - low) / (high - low)
         near = np.abs(place[:, None] - place).max(axis=-1) < len(place) ** (-1 / place.shape[1])
@@ -238,14 +237,26 @@ class DirectEstimator:
     def _slopes_at_once(self) -> int:
         return max(1, int(SLOPES_MEMORY / (16 * self.model.size)))
 
+    def seed_misfits(self, layout: WhitenedLayout, rows: FloatArray) -> FloatArray:
+        """Return chi2 of rows (R, n) at the starting points, less that of a row itself, (R, S)."""
+        found = []
+        for part in portions(self.seed_predictions, SEEDS):
+            deviations = layout.deviations(part)
+            found.append(np.sum(deviations**2, axis=1) - 2 * rows @ deviations.T)
+        return np.concatenate(found, axis=1)
+
     def _scanned_end(
         self, layout: WhitenedLayout, row: FloatArray, estimate: float, highest: float, bound: float
     ) -> tuple[float, bool]:
         """Outermost place where chi2 of one parameter crosses `highest` before `bound`."""
 
+        def chi_squares(points: FloatArray) -> FloatArray:
+            misfit = row - layout.deviations(self.model(points).values)
+            return np.asarray(np.einsum("vn,vn->v", misfit, misfit))
+
         def excesses(values: FloatArray) -> FloatArray:
-            misfit = row - layout.deviations(self.model(values[:, None]).values)
-            chi2 = np.einsum("vn,vn->v", misfit, misfit)
+            parts = portions(values[:, None], self._slopes_at_once)
+            chi2 = np.concatenate([chi_squares(part) for part in parts])
             # The model may fail far from the estimate; such a value lies outside the set.
             return np.where(np.isfinite(chi2), chi2 - highest, 1e6)
 

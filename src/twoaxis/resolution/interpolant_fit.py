@@ -555,9 +555,7 @@ def _lowest_elsewhere(
     lowest = np.full(len(rows), np.inf)
     size = np.einsum("rn,rn->r", rows, rows)
     if outside.any():
-        deviations = layout.deviations(direct.seed_predictions[outside])
-        chi2 = np.sum(deviations**2, axis=1) - 2 * rows @ deviations.T + size[:, None]
-        lowest = chi2.min(axis=1)
+        lowest = direct.seed_misfits(layout, rows)[:, outside].min(axis=1) + size
     assert noiseless.minima is not None  # of a direct fit
     others = noiseless.minima[0][interpolant.left(noiseless.minima[0])]
     for point in others:
