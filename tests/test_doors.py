@@ -46,7 +46,7 @@ def test_a_call_gives_a_usable_result_or_is_refused(door, random):
 
 @pytest.mark.long
 @pytest.mark.parametrize("door", sorted(calls.DOORS))
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(random=st.randoms(use_true_random=False))
 def test_many_calls_give_usable_results_or_are_refused(door, random):
     outcome, words = calls.outcome_of(door, random)
@@ -62,6 +62,7 @@ def test_a_sound_call_is_used(door):
 # ------------------------------------------------------------------ results that are right
 
 
+@settings(derandomize=True)
 @given(slope=vectors, constant=vectors, truth=inside)
 def test_score_and_scan_of_an_affine_residual(slope, constant, truth):
     assume(np.abs(slope).max() > 1e-2)
@@ -77,6 +78,7 @@ def test_score_and_scan_of_an_affine_residual(slope, constant, truth):
     assert scan.minimum["k"] == pytest.approx(lowest, rel=1e-6)
 
 
+@settings(derandomize=True)
 @given(slope=vectors, constant=vectors)
 def test_modes_sum_to_the_score(slope, constant):
     assume(np.abs(slope).max() > 1e-2)
@@ -89,6 +91,7 @@ def test_modes_sum_to_the_score(slope, constant):
     assert found.strength.sum() == pytest.approx(slope @ M @ slope, abs=1e-6 * size)
 
 
+@settings(derandomize=True)
 @given(slope=vectors, constant=vectors)
 def test_regions_sum_to_the_whole(slope, constant):
     assume(np.abs(slope).max() > 1e-2)
@@ -98,6 +101,7 @@ def test_regions_sum_to_the_whole(slope, constant):
     assert found.summary()["H_share"].sum() == pytest.approx(1.0, abs=1e-6)
 
 
+@settings(derandomize=True)
 @given(delivered=inside, preferred=inside, truth=inside)
 def test_delivery_is_a_sum(delivered, preferred, truth):
     found = ta.delivery(parameter(truth, delivered), {"k": preferred})
@@ -105,7 +109,7 @@ def test_delivery_is_a_sum(delivered, preferred, truth):
     assert found.total["k"] == pytest.approx(found.preference["k"] + found.gap["k"], abs=1e-12)
 
 
-@settings(max_examples=10)
+@settings(max_examples=10, derandomize=True)
 @given(pattern=vectors, noise=st.floats(1e-3, 10), seed=seeds)
 def test_estimates_of_a_linear_model_are_least_squares(pattern, noise, seed):
     assume(pattern @ pattern > 1e-2)
@@ -124,7 +128,7 @@ def test_estimates_of_a_linear_model_are_least_squares(pattern, noise, seed):
     assert found.data["fisher_sd_percent"].values[0, 0] == pytest.approx(100.0, rel=1e-4)
 
 
-@settings(max_examples=10)
+@settings(max_examples=10, derandomize=True)
 @given(pattern=vectors)
 def test_the_first_site_is_the_most_sensitive_one(pattern):
     sizes = np.sort(np.abs(pattern))
@@ -135,7 +139,7 @@ def test_the_first_site_is_the_most_sensitive_one(pattern):
     assert list(found.sites) == [int(np.argmax(np.abs(pattern)))]
 
 
-@settings(max_examples=10)
+@settings(max_examples=10, derandomize=True)
 @given(preferred=st.lists(inside, min_size=2, max_size=3))
 def test_a_comparison_averages_preferences(preferred):
     audits = [
@@ -148,7 +152,7 @@ def test_a_comparison_averages_preferences(preferred):
     )
 
 
-@settings(max_examples=10)
+@settings(max_examples=10, derandomize=True)
 @given(share=st.floats(0, 1), constant=vectors)
 def test_a_cut_derivative_of_pytorch_never_reaches_the_score(share, constant):
     torch = pytest.importorskip("torch")
@@ -173,7 +177,7 @@ def test_a_cut_derivative_of_pytorch_never_reaches_the_score(share, constant):
 # ------------------------------------------------------------------ files
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=300), signed=st.booleans())
 def test_any_bytes_are_refused(tmp_path, content, signed):
     path = tmp_path / "file.nc"
@@ -182,6 +186,7 @@ def test_any_bytes_are_refused(tmp_path, content, signed):
         ta.load(path)
 
 
+@settings(derandomize=True)
 @given(name=st.text(max_size=300))
 def test_any_name_without_a_file_is_refused(name):
     with pytest.raises(ta.InputError):
