@@ -608,7 +608,9 @@ class Audit(Result[xr.DataTree]):
         found = self.resolution.directions()
         null = found[np.isinf(found["standard_error_percent"])]
         if self.layout is not None:
-            null = null.loc[[self.layout]]
+            null = null[null.index.get_level_values("layout") == self.layout]
+        if null.empty:
+            return ""
         row = null.loc[null[name].abs().idxmax()]
         shares = [float(row[n]) if n in row.index else 0.0 for n in self.parameters]
         return self.parameters.direction_words(shares)
