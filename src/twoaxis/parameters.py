@@ -51,6 +51,9 @@ ENCODED = (
     "array",
 )
 
+# A value nearer to a bound than this share of the distance between bounds lies on it.
+ON_BOUND = 1e-9
+
 FloatArray = NDArray[np.float64]
 Coordinate = Literal["log", "linear"]
 
@@ -182,6 +185,19 @@ class Parameter:
         """The bounds as coordinates."""
         low, high = self.to_coordinate(self.bounds)
         return float(low), float(high)
+
+    def bound_at(self, value: float, share: float = ON_BOUND) -> Literal["lower", "upper", ""]:
+        """Return which bound a value lies on, to within a share of the range; empty: neither.
+
+        >>> nu = Parameter(bounds=(1e-3, 1.0))
+        >>> nu.bound_at(1e-3), nu.bound_at(0.5), nu.bound_at(1.0)
+        ('lower', '', 'upper')
+        """
+        low, high = self.coordinate_bounds
+        at, room = float(self.to_coordinate(value)), share * (high - low)
+        if at <= low + room:
+            return "lower"
+        return "upper" if at >= high - room else ""
 
     def percent_unit(self, center: float) -> float:
         """Return the step in the coordinate that stands for 100%, to first order.

@@ -8,12 +8,15 @@ character that is not printable.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 # Longer names are cut in pictures; tables give them whole.
 NAME_LENGTH = 22
 # A smaller percentage is zero but for rounding.
 ROUNDING = 1e-9
+# A larger one says no more than that it is large.
+BEYOND_SENSE = 1_000_000
 
 
 def visible(text: Any, *, most: int | None = None, lines: bool = False) -> str:
@@ -56,6 +59,15 @@ def shortened(text: object, length: int = NAME_LENGTH) -> str:
     return shown if len(shown) <= length else shown[: length - 1] + "…"
 
 
+def listed(words: Sequence[str]) -> str:
+    """Return words with commas, and the last with "and".
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
 def sentence(words: str) -> str:
     """Return words with a capital at the start and a full stop at the end."""
     text = visible(" ".join(words.split()))
@@ -77,13 +89,15 @@ def number(value: float, form: str = ".4g") -> str:
 
 
 def percent(value: float, sign: str = "") -> str:
-    """Return a percentage with three digits.
+    """Return a percentage with three digits; one that is beyond all sense as a bound.
 
-    >>> percent(12.345), percent(-5.0, "+")
-    ('12.3%', '−5%')
+    >>> percent(12.345), percent(-5.0, "+"), percent(5.2e40)
+    ('12.3%', '−5%', '> 1,000,000%')
     """
     if abs(value) < ROUNDING:
         return "0%"
+    if abs(value) > BEYOND_SENSE:
+        return f"> {BEYOND_SENSE:,}%" if value > 0 else f"< −{BEYOND_SENSE:,}%"
     return "–" if math.isnan(value) else f"{number(value, sign + '.3g')}%"
 
 

@@ -217,7 +217,8 @@ def test_no_number_of_observations_separates_two_factors():
     assert direction in ("+0.71 a -0.71 b", "-0.71 a +0.71 b")
     assert all(direction in line for line in found.answer.splitlines())
     (action,) = found.actions  # one for both, which does not count observations
-    assert action.kind == "observations"
+    assert action.kind == "identifiability"
+    assert found.next_step.startswith("Observe something else")  # not more of the same
     assert direction in action.text
     assert action.numbers == ()
 

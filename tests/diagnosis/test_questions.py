@@ -339,6 +339,61 @@ def test_a_probe_of_the_loss():
         ta.audit(field(1.0), probe=True)
 
 
+def test_a_parameter_that_nothing_moves_has_not_arrived():
+    still = {"step": np.arange(200.0), "k": np.full(200, 1.2)}
+    prefers_another = audited(1.2, preferred=2.0, history=still)
+    (asked,) = [q for q in prefers_another.questions if q.code == "training"]
+    assert asked.answer == "not known"
+    assert "k has not moved" in asked.reason
+    # Where its field wants it, it may rest.
+    assert (
+        answers(audited(history={"step": np.arange(200.0), "k": np.ones(200)}))["training"] == "yes"
+    )
+    # One that moved, and then stopped elsewhere, has finished: that is a matter of delivery.
+    step = np.arange(2000.0)
+    stopped = {"step": step, "k": 1.2 + np.exp(-step / 50)}
+    assert answers(audited(1.2, preferred=2.0, history=stopped))["training"] == "yes"
+
+
+def test_a_probe_that_moves_nothing_is_no_arrival():
+    frozen = field(1.2, 2.0, objective=Quadratic(1.2, 1.2))
+    (asked,) = [q for q in ta.audit(frozen).questions if q.code == "training"]
+    assert (asked.answer, asked.route) == ("not known", None)
+
+
+@pytest.mark.parametrize(("goal", "away"), [(1.05, False), (3.0, True)])
+def test_training_that_leads_away_from_the_data_is_not_continued(goal, away):
+    k = {"k": ta.Parameter(delivered=1.4, bounds=(0.2, 5.0))}
+    resolution = ta.resolve(decay, k, NOISE, replicas=5, bank=61, progress=False)
+    frozen = field(1.4, objective=Quadratic(goal, 1.4))
+    found = ta.audit(frozen, resolution=resolution, data=readings())
+    assert found.route is Route.TRAINING_NOT_FINISHED
+    assert (found.actions[0].title == "Change the loss before training on") is away
+    assert ("Train longer" in found.next_step) is not away
+    missed = ta.audit(frozen, resolution=resolution, data=readings(), fitted=decay(0.5))
+    assert missed.route is Route.FIELD_DOES_NOT_FIT
+    assert ("Or train longer" in missed.actions[0].text) is not away
+    assert ("lead away from the matched fit" in missed.actions[0].text) is away
+
+
+def test_what_stops_all_parameters_is_said_once():
+    known = {n: ta.Parameter(delivered=v, bounds=(0.2, 5.0)) for n, v in (("k", 1.0), ("c", 2.0))}
+
+    def frozen_residual(k, c):
+        return (k - 1) * decay(1) + (c - 2) * decay(3) + 1e-3 * np.cos(9 * T)
+
+    frozen = ta.FrozenResidual(frozen_residual, known, T, view=ta.views.Pointwise())
+    rng = np.random.default_rng(0)
+    data = two_rates(1.0, 2.0) + NOISE * rng.standard_normal(2 * len(T))
+    resolution = ta.resolve(two_rates, known, NOISE, replicas=5, progress=False)
+    found = ta.audit(frozen, resolution=resolution, data=data, fitted=data + 0.2)
+    assert found.route is Route.FIELD_DOES_NOT_FIT
+    (line,) = found.answer.splitlines()
+    assert line.count(found.route.value) == 1
+    assert " are not to be trusted" in line
+    assert "the matched fit gives k = " in line
+
+
 def test_around_a_truth_the_map_speaks_and_the_questions_stand_beside_it():
     k = {"k": ta.Parameter(truth=TRUE, delivered=1.2, bounds=(0.2, 5.0))}
     resolution = ta.resolve(decay, k, NOISE, replicas=20, bank=61, progress=False)
@@ -675,6 +730,21 @@ def test_noise_free_data_still_tell_a_wrong_value_and_a_bad_fit():
         field(1.5), resolution=resolution, fitted=decay(TRUE), tolerance=ta.Tolerance(5, 5, 5)
     )
     assert fits.route is Route.CONTRADICTED_BY_DATA
+
+
+def test_noise_free_data_do_not_agree_with_a_value_that_assumed_noise_would_hide():
+    """At noise of 1, a value that is off by half could not be told: that is no agreement."""
+    k = {"k": ta.Parameter(delivered=1.5, bounds=(0.2, 5.0))}
+    resolution = ta.resolve(decay, k, 1.0, replicas=20, bank=61, progress=False)
+    limits = ta.Tolerance(5, 5, 5)
+    found = ta.audit(field(1.5), resolution=resolution, data=decay(TRUE), tolerance=limits)
+    (asked,) = [q for q in found.questions if q.code == "contradiction"]
+    assert (asked.answer, asked.route) == ("not known", None)
+    assert "50%" in asked.reason
+    assert found.route is Route.IMPROVE_OBSERVATIONS
+    # Close to what the data determine it does agree.
+    close = ta.audit(field(1.01), resolution=resolution, data=decay(TRUE), tolerance=limits)
+    assert answers(close)["contradiction"] == "yes"
 
 
 def test_noise_free_data_that_come_later():

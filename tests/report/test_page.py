@@ -25,7 +25,7 @@ def test_a_page_of_every_audit(audit_of, html_of, case):
     assert len(page.all("h1")) == 1
     assert not page.all("script")
     audit = audit_of(case)
-    assert audit.route.advice in page.text
+    assert audit.next_step in page.text
     assert audit.route.value in page.text.lower()
     for svg in page.all("svg"):
         assert svg["role"] == "img"

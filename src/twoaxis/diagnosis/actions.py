@@ -24,13 +24,13 @@ import xarray as xr
 from twoaxis.diagnosis.decision_map import Route
 from twoaxis.diagnosis.functions import deciding_node
 from twoaxis.diagnosis.overview import statistic_word
-from twoaxis.diagnosis.questions import noise_free
+from twoaxis.diagnosis.questions import leads_away, noise_free
 from twoaxis.geometry.regions import cell_regions, equation_regions
 from twoaxis.geometry.score import least_step
 from twoaxis.io import Layout, Variable
 from twoaxis.resolution import needed_observations
 from twoaxis.statistics import squares_limit
-from twoaxis.text import number, p_equals, percent, sentence, visible
+from twoaxis.text import listed, number, p_equals, percent, sentence, visible
 
 if TYPE_CHECKING:
     from twoaxis.diagnosis.result import Audit
@@ -41,6 +41,11 @@ AGREEING = (Route.SELF_CONSISTENT, Route.CONSISTENT_WITH_DATA)
 LIMITED = 3.0
 # Names that a title lists.
 MOST_NAMES = 4
+# Kinds of actions that come before whatever the route advises.
+BEFORE_ROUTE = ("equation", "identifiability")
+CHANGE_LOSS = "Change the loss before training on"
+# What to try, unless it is known to lead away.
+LONGER = "Or train longer."
 # Boxes along each axis: few enough to be named, enough to be somewhere.
 BOXES = 4
 
@@ -106,8 +111,8 @@ class Action:
     Attributes
     ----------
     kind : str
-        "observations", "evidence", "delivery", "bias", "declare", "equation", "model", "fit",
-        "training" or "contradiction".
+        "observations", "identifiability", "evidence", "delivery", "bias", "declare", "equation",
+        "model", "fit", "training" or "contradiction".
     title : str
         A few words.
     text : str
@@ -154,13 +159,25 @@ def first_steps(audit: Audit) -> list[Action]:
     return list(dict.fromkeys(found))
 
 
+def next_step(audit: Audit) -> str:
+    """Return what to do next in a sentence: the advice of the route, or what comes before it.
+
+    The advice of a route does not help against an unknown that is not in the loss, nor against
+    a direction that the data do not depend on, nor where training leads away from the data.
+    """
+    first = audit.actions[0] if audit.actions else None
+    if first is None or (first.kind not in BEFORE_ROUTE and first.title != CHANGE_LOSS):
+        return audit.route.advice
+    return sentence(first.title)
+
+
 def _connect(audit: Audit) -> Iterator[Action]:
     """Ask where an unknown enters that the residual does not contain; before all else."""
     own = audit.score.data["H"].values.diagonal()
     strength = dict(zip(audit.parameters.names, own, strict=True))
     lost = [name for name in audit.scalars if not strength[name]]
     if lost:
-        names = _listed(lost if len(lost) <= MOST_NAMES else [*lost[:MOST_NAMES], "others"])
+        names = listed(lost if len(lost) <= MOST_NAMES else [*lost[:MOST_NAMES], "others"])
         text = (
             f"The residual is the same for every value of {names}: unless something else in the "
             "training loss depends on it, training cannot find it, however long it runs. Check "
@@ -273,7 +290,7 @@ def _determine(direction: str) -> Action:
         "known otherwise, observe another quantity, or report the combination that is determined."
     )
     title = "Observe something else, or hold a parameter that the data do not determine"
-    return Action("observations", title, text)
+    return Action("identifiability", title, text)
 
 
 def _strengthen(audit: Audit, name: str) -> Action:
@@ -407,8 +424,8 @@ def _fit_data(audit: Audit) -> Action:
     )
     text = (
         f"{sentence(_reason(audit, 'field'))} A parameter from a field that misses the data says "
-        "nothing about them. Raise the weight of the data loss, or the capacity of the network; "
-        "scale inputs and outputs to about one; or train longer."
+        "nothing about them. Raise the weight of the data loss, or the capacity of the network, or "
+        f"scale inputs and outputs to about one. {sentence(leads_away(audit)) or LONGER}"
     )
     return Action("fit", "Let the network fit the data", text, "", numbers)
 
@@ -425,11 +442,18 @@ def _leave_noise(audit: Audit) -> Action:
 
 
 def _train_on(audit: Audit) -> Action:
+    call, away = "twoaxis.polish(frozen, objective=...)", leads_away(audit)
+    reason = sentence(_reason(audit, "training"))
+    if away:
+        text = (
+            f"{reason} But {away}. Report the matched fit, and change what the loss asks for "
+            "before training on: its weights, its residual points, its conditions."
+        )
+        return Action("training", CHANGE_LOSS, text)
     text = (
-        f"{sentence(_reason(audit, 'training'))} Nothing else is worth changing before: train on, "
-        "with a learning rate that lets the parameter arrive, or finish with a second-order method."
+        f"{reason} Nothing else is worth changing before: train on, with a learning rate that lets "
+        "the parameter arrive, or finish with a second-order method."
     )
-    call = "twoaxis.polish(frozen, objective=...)"
     return Action("training", "Finish the training", text, call)
 
 
@@ -460,9 +484,9 @@ def _contradicted(audit: Audit, names: Sequence[str]) -> Action:
             Number(f"p-value of the delivered {value}", _p_of(audit, "delivered"), "p-value")
         )
     text = (
-        f"Put back into the forward model, {_listed(said)} {'explain' if several else 'explains'} "
-        f"the data worse than {_listed(better)} {'do' if several else 'does'}; the data allow "
-        f"{_listed(allowed)}. Report {'these' if several else 'that'}, not the delivered {value}. "
+        f"Put back into the forward model, {listed(said)} {'explain' if several else 'explains'} "
+        f"the data worse than {listed(better)} {'do' if several else 'does'}; the data allow "
+        f"{listed(allowed)}. Report {'these' if several else 'that'}, not the delivered {value}. "
     )
     simulated = "preferred" in audit.need("/resimulation")["value_of"].values
     if any(math.isnan(audit.percent("gap", name)) for name in names) or not simulated:
@@ -481,13 +505,8 @@ def _contradicted(audit: Audit, names: Sequence[str]) -> Action:
             "together with a second-order method."
         )
     call = "twoaxis.evidence_map(frozen)"
-    title = f"Use the matched fit of {_listed(list(names))}"
+    title = f"Use the matched fit of {listed(list(names))}"
     return Action("contradiction", title, text, call, tuple(numbers))
-
-
-def _listed(words: Sequence[str]) -> str:
-    """Return words with commas, and the last with "and"."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _reason(audit: Audit, code: str) -> str:
@@ -497,7 +516,7 @@ def _reason(audit: Audit, code: str) -> str:
 def _simulate(audit: Audit, route: Route) -> Action:
     """Return what to do about all values that nothing speaks against, of one route."""
     names = [visible(name) for name, verdict in audit.subjects.items() if verdict.route is route]
-    some = _listed(names)
+    some = listed(names)
     if route is Route.SELF_CONSISTENT:
         why = (
             f"Training stopped at the value of {some} that its own field prefers, which says "
@@ -521,7 +540,7 @@ def _declare(audit: Audit, name: str) -> Action:
     """Say what is missing; parameters that miss the same share one action."""
     reason = audit.verdicts[name].reason
     alike = [n for n in audit.scalars if audit.verdicts[n].reason == reason] or [name]
-    names = _listed(alike if len(alike) <= MOST_NAMES else [*alike[:MOST_NAMES], "others"])
+    names = listed(alike if len(alike) <= MOST_NAMES else [*alike[:MOST_NAMES], "others"])
     text = f"The route of {names} is undetermined: {reason}."
     return Action("declare", f"Measure what is missing for {names}", text)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from twoaxis.diagnosis.decision_map import QUESTION_ROUTES, Route
 from twoaxis.diagnosis.functions import deciding_node, place_of
 from twoaxis.diagnosis.questions import noise_left
-from twoaxis.text import measured, number, percent, visible
+from twoaxis.text import listed, measured, number, percent, visible
 
 if TYPE_CHECKING:
     from twoaxis.diagnosis.result import Audit
@@ -32,6 +32,8 @@ _SEVERITY: Mapping[Route, Severity] = {
     Route.SELF_CONSISTENT: "neutral",  # nothing was compared with data
     Route.UNDETERMINED: "neutral",
 }
+# Routes about the whole audit: they hold for every parameter.
+ABOUT_ALL = tuple(route for route in QUESTION_ROUTES if route is not Route.CONTRADICTED_BY_DATA)
 _CAUSE = {
     Route.STRENGTHEN_RESIDUAL_EVIDENCE: "the learned field is the cause",
     Route.IMPROVE_OBSERVATIONS: "the observations are the cause",
@@ -52,6 +54,8 @@ def answer_of(audit: Audit) -> str:
     """Return the answer: a sentence for each of a few parameters, or what many have in common."""
     names = list(audit.subjects)
     if len(names) <= MOST_PARAMETERS:
+        if len(names) > 1 and _stopped_alike(audit):
+            return _about_all(audit, names)
         return "\n".join(answer_about(audit, name) for name in names)
     routes: dict[Route, list[str]] = {}
     for name, verdict in audit.subjects.items():
@@ -62,6 +66,25 @@ def answer_of(audit: Audit) -> str:
         for route, some in routes.items()
     )
     return f"{len(names)} parameters. {counts}"
+
+
+def _stopped_alike(audit: Audit) -> bool:
+    """Whether one question about the whole audit stops all parameters, none of them a function."""
+    about_values = audit.around_truth or audit.functions or audit.parameters.delivered is None
+    routes = {verdict.route for verdict in audit.subjects.values()}
+    return not about_values and len(routes) == 1 and routes <= set(ABOUT_ALL)
+
+
+def _about_all(audit: Audit, names: list[str]) -> str:
+    """Return the answer about parameters that the same question stops, said once."""
+    (route,) = {verdict.route for verdict in audit.subjects.values()}
+    values = listed([_value(audit, name) for name in names])
+    said = f"{values} {_stop(audit, route, several=True)}"
+    better = [_matched(audit, name) for name in names]
+    if route is Route.MODEL_DOES_NOT_FIT or not all(better):
+        return said
+    fits = [f"{visible(name)} = {fit}" for name, fit in zip(names, better, strict=True)]
+    return f"{said}; the matched fit gives {listed(fits)}"
 
 
 def answer_about(audit: Audit, name: str) -> str:
@@ -115,14 +138,11 @@ def _around_candidate(audit: Audit, name: str) -> str:
     route, value = audit.routes[name], _value(audit, name)
     better = _alternative(audit, name)
     instead = f"; {better}" if better else ""
-    brief = {q.route: q.brief for q in audit.questions if q.route is not None}.get(route, "")
     if route is Route.CONTRADICTED_BY_DATA:
         return f"{value} is contradicted by the data{instead}"
-    if route is Route.TRAINING_NOT_FINISHED:
-        return f"{value} is not final: training has not finished ({brief}){instead}"
-    if route in QUESTION_ROUTES:
+    if route in ABOUT_ALL:
         kept = "" if route is Route.MODEL_DOES_NOT_FIT else instead
-        return f"{value} is not to be trusted: {route.value} ({brief}){_also(audit)}{kept}"
+        return f"{value} {_stop(audit, route)}{kept}"
     if route is Route.WITHIN_TOLERANCE:
         return _tolerated(audit, name)
     interval = _interval(audit, name)
@@ -130,7 +150,7 @@ def _around_candidate(audit: Audit, name: str) -> str:
     because = f" ({obstacle})" if obstacle else ""
     words = {
         Route.CONSISTENT_WITH_DATA: _consistent(audit, name),
-        Route.SELF_CONSISTENT: "the value that its own field prefers; not compared with data",
+        Route.SELF_CONSISTENT: f"the value that its own field prefers; {_asked(audit)}",
         Route.IMPROVE_OBSERVATIONS: _loose(audit, name),
         Route.INSPECT_ENDPOINT_DELIVERY: _elsewhere(audit, name),
         Route.UNDETERMINED: f"the verdict is not determined{because}",
@@ -138,6 +158,15 @@ def _around_candidate(audit: Audit, name: str) -> str:
     left = noise_left(audit)
     declared = f"; the noise is declared {1 / left:.2g} times too large" if left < 1 else ""
     return f"{value}{interval}: {words}{declared}"
+
+
+def _stop(audit: Audit, route: Route, several: bool = False) -> str:
+    """Say why no value of an audit can be used, with the verb of one value or of several."""
+    brief = next(q.brief for q in audit.questions if q.route is route)
+    verb = "are" if several else "is"
+    if route is Route.TRAINING_NOT_FINISHED:
+        return f"{verb} not final: training has not finished ({brief})"
+    return f"{verb} not to be trusted: {route.value} ({brief}){_also(audit)}"
 
 
 def _loose(audit: Audit, name: str) -> str:
@@ -161,6 +190,14 @@ def _consistent(audit: Audit, name: str) -> str:
         f"outside that interval, but not contradicted at the {100 * audit.level:g}% level of the "
         "tests; consistent with its own field"
     )
+
+
+def _asked(audit: Audit) -> str:
+    """Say why the data say nothing about a value: they were not there, or cannot."""
+    if audit.group("/matched") is None:
+        return "not compared with data"
+    (asked,) = [q for q in audit.questions if q.code == "contradiction"]
+    return asked.reason
 
 
 def _also(audit: Audit) -> str:
@@ -220,7 +257,13 @@ def _interval(audit: Audit, name: str) -> str:
 
 
 def _alternative(audit: Audit, name: str) -> str:
-    """Return what the matched fit gives, with its interval."""
+    """Say what the matched fit gives, with its interval."""
+    fit = _matched(audit, name)
+    return f"the matched fit gives {fit}" if fit else ""
+
+
+def _matched(audit: Audit, name: str) -> str:
+    """Return the matched estimate with its interval."""
     ends = _ends(audit, name)
     if ends is None:
         return ""
@@ -228,7 +271,7 @@ def _alternative(audit: Audit, name: str) -> str:
     estimate, level = float(matched["estimate"]), 100 * float(matched["level"])
     low, high = (measured(end, *ends) for end in ends)
     best = f"{measured(estimate, *ends)}{_unit(audit, name)}"
-    return f"the matched fit gives {best} ({level:g}% {low} to {high})"
+    return f"{best} ({level:g}% {low} to {high})"
 
 
 def _unit(audit: Audit, name: str) -> str:

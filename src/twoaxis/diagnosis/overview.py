@@ -320,7 +320,7 @@ def as_text(audit: Audit) -> str:
         "",
         *_wrapped(f"Route: {audit.route.value}"),
         *_wrapped(sentence(audit.reason), "  "),
-        *_wrapped(audit.route.advice, "  "),
+        *_wrapped(audit.next_step, "  "),
         "",
         *_wrapped(headline(audit)),
         *_wrapped(f"View: {view_in_words(audit)}"),

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -64,11 +64,13 @@ MODEL_FAR, FIELD_FAR, GROUP_FAR, FIELD_NEAR = 1.1, 1.5, 2.0, 0.5
 # A parameter has arrived when it has less than this share of a standard error, or of the material
 # tolerance, to go.
 ARRIVED = 0.5
+# A parameter that moves by less than this share of itself does not move.
+STILL = 1e-6
 # A loss that falls by more than this, in percent, within the last fifth of training has not
 # converged.
 LOSS_FALLS = 20.0
-# A fit lies on a bound when it is nearer to it than this share of the range.
-ON_BOUND = 1e-6
+# A fit lies on a bound when it is nearer than this share of the range: optimizers stop before it.
+FIT_ON_BOUND = 1e-6
 # The material tolerance in percent, where none is declared.
 MATERIAL = 5.0
 
@@ -231,11 +233,9 @@ def matched_on_bound(audit: Audit) -> str:
         return ""
     for name in audit.names:
         parameter, estimate = audit.parameters[name], float(matched["estimate"].sel(parameter=name))
-        low, high = parameter.coordinate_bounds
-        at, room = float(parameter.to_coordinate(estimate)), ON_BOUND * (high - low)
-        if not low + room < at < high - room:
-            side, end = ("lower", 0) if at <= low + room else ("upper", 1)
-            bound = number(parameter.bounds[end])
+        side = parameter.bound_at(estimate, FIT_ON_BOUND)
+        if side:
+            bound = number(parameter.bounds[side == "upper"])
             return f"the matched fit lies on the {side} bound of {visible(name)}, {bound}"
     return ""
 
@@ -327,42 +327,29 @@ def _training(audit: Audit) -> Question:
     if group is None:
         missing = "neither a history with the parameter, nor snapshots, nor the loss are known"
         return Question("training", "not known", missing)
-    limits, best = _arrived(audit), None
-    for quantity, words in (("remaining", _on_its_way), ("probe_moved", _by_probe)):
-        every = audit.parameters.displacement_percent(group[quantity].values, audit.center.values)
-        sizes = {
-            name: size
-            for name, size in audit.parameters.named(every).items()
-            if name in limits and not np.isnan(size)
-        }
-        if not sizes:
-            continue
-        name = max(sizes, key=lambda n: sizes[n] / limits[n])
-        size, limit = sizes[name], limits[name]
-        if size > limit:
-            one = group.sel(parameter=name)
-            target = number(_target(audit, name, float(one[quantity])), ".3g")
+    ways = list(_ways(audit, group))
+    for way in ways:
+        if way.size > way.limit:
+            words = _on_its_way if way.quantity == "remaining" else _by_probe
             return Question(
                 "training",
                 "no",
-                words(audit, one, name),
+                words(audit, group.sel(parameter=way.name), way.name),
                 Route.TRAINING_NOT_FINISHED,
-                size,
-                limit,
-                brief=f"{name} is on its way to about {target}",
+                way.size,
+                way.limit,
+                brief=f"{way.name} is on its way to about {number(way.target, '.3g')}",
             )
-        if not size and name in audit.score.unseen:  # it rests because nothing moves it
-            return Question("training", "not known", f"nothing in the loss moves {name}")
-        if best is None:
-            text = f"the value of {name} has arrived: {percent(size)} is left to go"
-            fall = 100 * float(
-                group["probe_loss_fall" if quantity == "probe_moved" else "loss_fall"]
-            )
-            if fall > LOSS_FALLS:  # what is of interest has arrived; the field may still change
-                text += f", though the loss still falls by {percent(fall)}"
-            best = Question("training", "yes", text, None, size, limit)
-    if best is not None:
-        return best
+    resting = _resting(audit, group)
+    if resting:
+        return Question("training", "not known", resting)
+    for way in ways:
+        text = f"the value of {way.name} has arrived: {percent(way.size)} is left to go"
+        probed = way.quantity == "probe_moved"
+        fall = 100 * float(group["probe_loss_fall" if probed else "loss_fall"])
+        if fall > LOSS_FALLS:  # what is of interest has arrived; the field may still change
+            text += f", though the loss still falls by {percent(fall)}"
+        return Question("training", "yes", text, None, way.size, way.limit)
     fall = 100 * float(group["loss_fall"])
     if fall > LOSS_FALLS:
         text = f"the loss still falls: by {percent(fall)} within the last fifth of training"
@@ -376,6 +363,80 @@ def _training(audit: Audit) -> Question:
             brief="the loss still falls",
         )
     return Question("training", "not known", "the path of the parameter was not recorded")
+
+
+class _Way(NamedTuple):
+    """What the parameter that has most of its limit to go still has to go, in percent."""
+
+    quantity: str
+    name: str
+    size: float
+    limit: float
+    target: float
+
+
+def _ways(audit: Audit, group: xr.Dataset) -> Iterator[_Way]:
+    """Yield the way that is left by the recorded path, and the one by the probe of the loss."""
+    limits = _arrived(audit)
+    for quantity in ("remaining", "probe_moved"):
+        moved = group[quantity].values
+        every = audit.parameters.displacement_percent(moved, audit.center.values)
+        sizes = {
+            name: size
+            for name, size in audit.parameters.named(every).items()
+            if name in limits and not np.isnan(size)
+        }
+        if sizes:
+            name = max(sizes, key=lambda n: sizes[n] / limits[n])
+            target = _target(audit, name, float(group[quantity].sel(parameter=name)))
+            yield _Way(quantity, name, sizes[name], limits[name], target)
+
+
+def _resting(audit: Audit, group: xr.Dataset) -> str:
+    """Say that a parameter rests where it was put, although its field prefers another value.
+
+    Then it has not arrived: nothing in the loss moves it, or too little to be seen beside the
+    weights of the network.
+    """
+    limits, delivery = _arrived(audit), audit.delivery
+    for name in limits:
+        one = group.sel(parameter=name)
+        still = [float(one[n]) for n in ("traveled", "probe_moved")]
+        known = [abs(moved) for moved in still if not np.isnan(moved)]
+        step = STILL * audit.parameters[name].percent_unit(audit.center.values[name])
+        if not known or max(known) > step:
+            continue
+        if name in audit.score.unseen:
+            return f"nothing in the loss moves {name}"
+        gap = np.nan if delivery is None else abs(delivery.gap_percent[name])
+        if not gap <= material_percent(audit):
+            return (
+                f"{name} has not moved, although its field prefers another value: its gradient may "
+                "be far smaller than that of the network; train it in units in which it is about "
+                "one, or its logarithm"
+            )
+    return ""
+
+
+def leads_away(audit: Audit) -> str:
+    """Say that more training would bring a parameter further from the matched fit."""
+    group, matched = audit.group("/training"), audit.group("/matched")
+    if group is None or matched is None:
+        return ""
+    for way in _ways(audit, group):
+        estimate = float(matched["estimate"].sel(parameter=way.name))
+        delivered = audit.parameters[way.name].delivered
+        if way.size <= way.limit or delivered is None or np.isnan(estimate):
+            continue
+        to = audit.parameters[way.name].to_coordinate
+        if abs(to(way.target) - to(estimate)) > abs(to(delivered) - to(estimate)):
+            return (
+                f"more steps on this loss lead away from the matched fit: {way.name} goes from "
+                f"{number(delivered)} to about {number(way.target)}, and the data want "
+                f"{number(estimate)}"
+            )
+        break
+    return ""
 
 
 def material_percent(audit: Audit) -> float:
@@ -449,6 +510,9 @@ def _contradiction(audit: Audit, alarm: float) -> Question:
             "the delivered value differs from what the noise-free data determine by "
             f"{percent(float(np.nanmax(differences)))}"
         )
+        if wrong and not beyond:
+            hidden = f"{facts}, which noise of the assumed size would hide"
+            return Question("contradiction", "not known", hidden, None, deviance, limit)
     if beyond and wrong and not outside and _allowed_nearby(audit, matched, material, limit):
         facts += (
             f", but a value within the tolerance of {percent(material)} agrees with the data, "

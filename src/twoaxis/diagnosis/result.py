@@ -51,7 +51,13 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from twoaxis.diagnosis.actions import ACTION_LAYOUT, Action, action_variables, actions_from
+from twoaxis.diagnosis.actions import (
+    ACTION_LAYOUT,
+    Action,
+    action_variables,
+    actions_from,
+    next_step,
+)
 from twoaxis.diagnosis.actions import first_steps as first_steps_of
 from twoaxis.diagnosis.answer import Severity, answer_of, severity_of
 from twoaxis.diagnosis.data_check import (
@@ -648,6 +654,11 @@ class Audit(Result[xr.DataTree]):
         """What to do: what `twoaxis.remedy` computed, or what the audit alone can say."""
         group = self.group("/actions")
         return first_steps_of(self) if group is None else actions_from(group)
+
+    @property
+    def next_step(self) -> str:
+        """What to do next, in a sentence; `actions` says how."""
+        return next_step(self)
 
     # ------------------------------------------------------------------ for readers
 

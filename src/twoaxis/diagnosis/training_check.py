@@ -46,6 +46,9 @@ _P = ("parameter",)
 TRAINING_LAYOUT: Layout = {
     "parameter": Variable(_P, "text", "name of the parameter"),
     "remaining": Variable(_P, "float", "distance still to go, in coordinates; NaN: not known"),
+    "traveled": Variable(
+        _P, "float", "distance between the extremes of its path, in coordinates; NaN: not known"
+    ),
     "remaining_steps": Variable(_P, "float", "steps until a tenth of it is left; NaN: not known"),
     "steady": Variable(_P, "bool", "whether it does not slow down, so that more may follow"),
     "loss_fall": Variable((), "float", "share of the loss lost in the last window; NaN: not known"),
@@ -148,6 +151,7 @@ def training_group(
 ) -> xr.Dataset | None:
     """Return the group ``/training``, or None where nothing is known of the training."""
     paths = [Path(np.nan, np.nan, False)] * len(parameters)
+    traveled = np.full(len(parameters), np.nan)
     fall = np.nan
     source = next(
         (g for g in (history, snapshots) if g is not None and "value" in g and g.sizes["step"] > 1),
@@ -159,6 +163,7 @@ def training_group(
         with np.errstate(invalid="ignore", divide="ignore"):
             path = parameters.coordinates(dict(zip(parameters, values.T, strict=True)))
         paths = [remaining_path(steps, column) for column in path.T]
+        traveled = np.ptp(path, axis=0)
     if history is not None:
         fall = _whole_loss_fall(history)
     moved = np.full(len(parameters), np.nan)
@@ -173,6 +178,7 @@ def training_group(
         {
             "parameter": parameters.names,
             "remaining": [p.remaining for p in paths],
+            "traveled": traveled,
             "remaining_steps": [p.steps for p in paths],
             "steady": [p.steady for p in paths],
             "loss_fall": fall,

@@ -138,11 +138,8 @@ class Reading:
         if minimum is None:
             return "the frozen profile is flat and has no minimum"
         for name, parameter in self.scan.parameters.items():
-            low, high = parameter.coordinate_bounds
-            at = float(parameter.to_coordinate(minimum[name]))
-            room = 1e-9 * (high - low)
-            if name not in self.score.unseen and not low + room < at < high - room:
-                side = "lower" if at <= low + room else "upper"
+            side = parameter.bound_at(minimum[name])
+            if side and name not in self.score.unseen:
                 return f"the minimum of the frozen profile lies on the {side} bound of {name}"
         return ""
 

@@ -22,7 +22,7 @@ from twoaxis.geometry.affine import AffineProfile
 from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
 from twoaxis.geometry.score import check_metric_size, score_terms
 from twoaxis.least_squares import Minimum, minimize
-from twoaxis.parameters import Parameters
+from twoaxis.parameters import ON_BOUND, Parameters
 
 FloatArray = NDArray[np.float64]
 
@@ -34,8 +34,6 @@ FLAT = 1e-12
 FINE_STEP = 1e-5
 # Candidates at which an exact profile is evaluated directly, beside its minima.
 DIRECT_CHECKS = 3
-# Minima nearer to a bound than this share of the distance between bounds lie on it.
-ON_BOUND = 1e-9
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from twoaxis.frozen import (
 )
 from twoaxis.geometry.affine import affine_in_bounds, affine_profile
 from twoaxis.geometry.derivatives import Linearization
-from twoaxis.geometry.minima import ON_BOUND, Found, Profile, find_minima
+from twoaxis.geometry.minima import Found, Profile, find_minima
 from twoaxis.geometry.score import check_metric_size, score_terms, terms_of
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Center, Parameters, Unknowns
@@ -338,12 +338,9 @@ class FrozenScan(CenteredResult):
 def bound_status(parameters: Parameters, values: FloatArray) -> str:
     """Say whether physical values lie inside the bounds, or on which of them."""
     for (name, parameter), value in zip(parameters.items(), values, strict=True):
-        low, high = parameter.coordinate_bounds
-        at, room = float(parameter.to_coordinate(value)), ON_BOUND * (high - low)
-        if at <= low + room:
-            return f"on the lower bound of {name}"
-        if at >= high - room:
-            return f"on the upper bound of {name}"
+        side = parameter.bound_at(value)
+        if side:
+            return f"on the {side} bound of {name}"
     return INTERIOR
 
 

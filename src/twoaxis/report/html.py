@@ -209,7 +209,7 @@ def heading(audit: Audit) -> dict[str, Any]:
         "severity": audit.severity,
         "reason": sentence(audit.reason) if few else "",
         "verdicts": verdicts,
-        "advice": audit.route.advice,
+        "advice": audit.next_step,
         "about": about(audit),
     }
 
