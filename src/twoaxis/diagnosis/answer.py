@@ -84,7 +84,7 @@ def _about_all(audit: Audit, names: list[str]) -> str:
     if route is Route.MODEL_DOES_NOT_FIT or not all(better):
         return said
     fits = [f"{visible(name)} = {fit}" for name, fit in zip(names, better, strict=True)]
-    return f"{said}; the matched fit gives {listed(fits)}"
+    return f"{said}\nThe matched fit gives {listed(fits)}"
 
 
 def answer_about(audit: Audit, name: str) -> str:

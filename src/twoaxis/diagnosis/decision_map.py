@@ -104,7 +104,7 @@ _ADVICE = {
     ),
     Route.FIELD_DOES_NOT_FIT: (
         "Let the network fit the data first: a larger weight of the data loss, more capacity, "
-        "scaled inputs and outputs, or more training."
+        "or inputs and outputs that are scaled to about one."
     ),
     Route.FIELD_FITS_NOISE: (
         "The field follows the noise: a larger weight of the residual loss, more residual points, "

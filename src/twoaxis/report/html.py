@@ -200,6 +200,7 @@ def heading(audit: Audit) -> dict[str, Any]:
         for name, verdict in audit.subjects.items()
         if name in few
     ]
+    alike = len({(one["route"], one["reason"]) for one in verdicts}) == 1
     return {
         "title": answers[0],
         "answers": answers,
@@ -207,8 +208,8 @@ def heading(audit: Audit) -> dict[str, Any]:
         "candidate": not audit.around_truth,
         "route": sentence(audit.route.value).rstrip("."),
         "severity": audit.severity,
-        "reason": sentence(audit.reason) if few else "",
-        "verdicts": verdicts,
+        "reason": sentence(audit.reason) if alike else "",
+        "verdicts": [] if alike else verdicts,
         "advice": audit.next_step,
         "about": about(audit),
     }
