@@ -20,6 +20,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import twoaxis as ta
+from twoaxis.gauss_newton import Continuation
 
 X = np.linspace(0.0, 1.0, 12)
 DECAY = np.exp(-X)
@@ -73,10 +74,11 @@ def use(found: Any) -> None:
 
 @dataclass(frozen=True)
 class Door:
-    """A public function, and arguments with which it works."""
+    """A public function, arguments with which it works, and the library that it needs."""
 
     call: Callable[..., Any]
     arguments: Callable[[], dict[str, Any]]
+    library: str = ""
 
 
 def _field_arguments() -> dict[str, Any]:
@@ -117,6 +119,81 @@ def _trained(values: Any, seed: int) -> ta.FrozenResidual:  # noqa: ARG001
     known = {"k": ta.Parameter(delivered=float(1 + 0.1 * values[0]), bounds=(0.5, 2.0))}
     return ta.FrozenResidual(residual, known, X, view=ta.views.Pointwise())
 
+
+# ------------------------------------------------------------------ a network of four weights
+
+KNOWN = {"k": ta.Parameter(delivered=1.3, bounds=(0.5, 2.0))}
+WEIGHTS = np.array([0.9, -0.7, 0.2, 0.0])
+
+
+def field(weights: Any, points: Any) -> Any:
+    """A polynomial, for any library whose arrays it is given."""
+    x = points[:, 0]
+    return weights[0] + x * (weights[1] + x * (weights[2] + x * weights[3]))
+
+
+def equation(weights: Any, points: Any, k: Any) -> Any:
+    """The residual of u' + k u = 0."""
+    x = points[:, 0]
+    return weights[1] + x * (2 * weights[2] + 3 * x * weights[3]) + k * field(weights, points)
+
+
+def condition(weights: Any) -> Any:
+    """The misfit of u(0) = 1."""
+    return weights[:1] - 1.0
+
+
+class JointLoss:
+    """A training loss of the polynomial and its parameter, with its gradient."""
+
+    names = ("k",)
+
+    def __init__(self, loss: Any, start: Any, frozen: Any) -> None:
+        self.value_and_gradient, self.start, self._frozen = loss, start, frozen
+
+    def frozen(self, vector: Any) -> Any:
+        """Return the frozen residual of a state."""
+        return replace(
+            self._frozen,
+            residual=lambda k: equation(vector[:-1], X[:, None], k),
+            parameters={"k": replace(self._frozen.parameters["k"], delivered=float(vector[-1]))},
+        )
+
+
+def joint_loss(vector: Any) -> Any:
+    """Return the mean square of the residual and of the misfit of u(0) = 1, with the gradient."""
+    weights, k = vector[:-1], vector[-1]
+    powers = X[:, None] ** np.arange(4)
+    slopes = np.column_stack([0 * X, *(n * X ** (n - 1) for n in (1, 2, 3))]) + k * powers
+    r, c = slopes @ weights, weights[0] - 1.0
+    by_weights = 2 * slopes.T @ r / len(X) + np.array([2 * c, 0, 0, 0])
+    gradient = np.append(by_weights, 2 * r @ (powers @ weights) / len(X))
+    return float(r @ r / len(X) + c * c), gradient
+
+
+def _polish(residual: Any, parameters: Any, points: Any, loss: Any, **options: Any) -> Any:
+    frozen = ta.FrozenResidual(residual, parameters, points, view=ta.views.Pointwise())
+    start = np.append(WEIGHTS, 1.3)
+    objective = None if loss is None else JointLoss(loss, start, frozen)
+    return ta.polish(frozen, objective, progress=False, **options)
+
+
+def _from_jax(**options: Any) -> Any:
+    return ta.from_jax(**options)  # not at the top: without JAX the other doors are open, too
+
+
+def _refine(data: Any, noise: Any, seed: Any, continuation: Any, **options: Any) -> Any:
+    return ta.refine(
+        ta.from_jax(WEIGHTS, **options),
+        data,
+        noise=noise,
+        seed=seed,
+        continuation=continuation,
+        progress=False,
+    )
+
+
+# ------------------------------------------------------------------ arguments that work
 
 DOORS: dict[str, Door] = {
     "score": Door(
@@ -228,6 +305,51 @@ DOORS: dict[str, Door] = {
         ta.simulated_audit,
         lambda: {**_world(), "pipeline": _trained, "replicas": 3, "matched": True},
     ),
+    "polish": Door(
+        _polish,
+        lambda: {
+            "residual": lambda k: equation(WEIGHTS, X[:, None], k),
+            "parameters": KNOWN,
+            "points": X,
+            "loss": joint_loss,
+            "small_gap": 1.0,
+            "iterations": 20,
+            "candidates": 21,
+        },
+    ),
+    "from_jax": Door(
+        _from_jax,
+        lambda: {
+            "model": WEIGHTS,
+            "residual": equation,
+            "parameters": KNOWN,
+            "points": X[:, None],
+            "view": ta.views.Pointwise(),
+            "loss_weights": None,
+            "precision": "float64",
+            "field": field,
+            "observed": X[:5, None],
+            "conditions": condition,
+            "axes": ("t",),
+        },
+        library="jax",
+    ),
+    "refine": Door(
+        _refine,
+        lambda: {
+            "residual": equation,
+            "parameters": KNOWN,
+            "points": X[:, None],
+            "field": field,
+            "observed": X[:, None],
+            "conditions": condition,
+            "data": forward(1.05) + 0.05 * np.cos(40 * X),
+            "noise": 0.05,
+            "seed": 0,
+            "continuation": Continuation(10, 100, 1e3, 1e3, steps=1, free_steps=2, more=1),
+        },
+        library="jax",
+    ),
 }
 
 
@@ -266,6 +388,11 @@ def _parameters() -> tuple[Callable[[], Any], ...]:
     )
 
 
+def _array(values: Any) -> Any:
+    """Return an array, which stays one of its library, even while that traces it."""
+    return values if hasattr(values, "dtype") else np.asarray(values)
+
+
 def _changed_function(random: Random, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that does something else with what the sound one gives."""
     state = {"calls": 0}
@@ -281,25 +408,25 @@ def _changed_function(random: Random, function: Callable[..., Any]) -> Callable[
 
     def noisy(*given: Any, **named: Any) -> Any:
         state["calls"] += 1
-        return np.asarray(function(*given, **named)) * (1 + 0.01 * np.sin(state["calls"]))
+        return _array(function(*given, **named)) * (1 + 0.01 * np.sin(state["calls"]))
 
     after: tuple[Callable[[Any], Any], ...] = (
         lambda _: None,
         lambda _: "text",
         lambda _: np.nan,
         lambda _: np.array([]),
-        lambda y: np.asarray(y) * np.nan,
-        lambda y: np.asarray(y) * 1e200,
-        lambda y: np.asarray(y) * 1e-200,
-        lambda y: np.asarray(y) * 1e300,
-        lambda y: np.asarray(y) * 0,
-        lambda y: np.asarray(y) + 0j,
-        lambda y: np.asarray(y).astype(np.float32) if np.ndim(y) else y,
-        lambda y: np.asarray(y)[..., None],
+        lambda y: _array(y) * np.nan,
+        lambda y: _array(y) * 1e200,
+        lambda y: _array(y) * 1e-200,
+        lambda y: _array(y) * 1e300,
+        lambda y: _array(y) * 0,
+        lambda y: _array(y) + 0j,
+        lambda y: _array(y).astype(np.float32) if np.ndim(y) else y,
+        lambda y: _array(y)[..., None],
         lambda y: (y, y),
-        lambda y: np.ma.masked_greater(np.asarray(y), 0.5),
-        lambda y: np.asarray(y)[:3] if np.ndim(y) else y,
-        lambda y: np.round(np.asarray(y), 1),
+        lambda y: np.ma.masked_greater(_array(y), 0.5),
+        lambda y: _array(y)[:3] if np.ndim(y) else y,
+        lambda y: np.round(_array(y), 1),
         lambda y: np.asarray(y, dtype=object),
         lambda y: {"y": y},
     )

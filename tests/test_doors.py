@@ -6,7 +6,9 @@ wherever one is cheap.
 """
 
 import importlib
+import tempfile
 import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -36,10 +38,16 @@ def parameter(truth=1.0, delivered=1.1):
     return {"k": ta.Parameter(truth=truth, delivered=delivered, bounds=(0.5, 2.0))}
 
 
+def needed(door):
+    if calls.DOORS[door].library:
+        pytest.importorskip(calls.DOORS[door].library)
+
+
 @pytest.mark.parametrize("door", sorted(calls.DOORS))
 @settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(random=st.randoms(use_true_random=False))
 def test_a_call_gives_a_usable_result_or_is_refused(door, random):
+    needed(door)
     outcome, words = calls.outcome_of(door, random)
     assert outcome in ("refused", "used"), words
 
@@ -49,12 +57,14 @@ def test_a_call_gives_a_usable_result_or_is_refused(door, random):
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(random=st.randoms(use_true_random=False))
 def test_many_calls_give_usable_results_or_are_refused(door, random):
+    needed(door)
     outcome, words = calls.outcome_of(door, random)
     assert outcome in ("refused", "used"), words
 
 
 @pytest.mark.parametrize("door", sorted(calls.DOORS))
 def test_a_sound_call_is_used(door):
+    needed(door)
     found = calls.DOORS[door]
     calls.use(found.call(**found.arguments()))
 
@@ -172,6 +182,147 @@ def test_a_cut_derivative_of_pytorch_never_reaches_the_score(share, constant):
         warnings.simplefilter("ignore", ta.AccuracyWarning)
         found = ta.score(frozen).displacement["k"]
     assert found == pytest.approx(expected, rel=1e-2, abs=1e-6)
+
+
+@settings(max_examples=10, derandomize=True)
+@given(shares=arrays(float, 9, elements=st.floats(0, 1)) | st.just(np.zeros(9)), constant=vectors)
+def test_a_cut_derivative_of_jax_never_reaches_the_score(shares, constant):
+    jax = pytest.importorskip("jax")
+
+    def residual(model, points, k):
+        held = jax.lax.stop_gradient(k)
+        return ((1 - shares) * k + shares * held) * jax.numpy.exp(-model * points[:, 0]) - constant
+
+    frozen = ta.from_jax(
+        np.ones(()), residual, parameter(delivered=None), VIEW, points=POINTS
+    )  # fmt: skip
+    slope = np.exp(-X)
+    try:
+        found = ta.score(frozen).displacement["k"]
+    except ta.InputError:
+        assert shares.max() > 1e-5  # a derivative that is whole is not refused
+        return
+    assert np.linalg.norm(shares * slope) < 1e-3 * np.linalg.norm(slope)
+    expected = -(slope @ (slope - constant)) / (slope @ slope)
+    assert found == pytest.approx(expected, rel=1e-2, abs=1e-6)
+
+
+@settings(max_examples=10, derandomize=True)
+@given(curve=numbers, constant=vectors, truth=inside)
+def test_the_score_of_a_curved_residual_of_jax(curve, constant, truth):
+    pytest.importorskip("jax")
+
+    def residual(model, points, k):
+        return k * model + curve * k**2 * points[:, 0] - constant
+
+    frozen = ta.from_jax(np.exp(-X), residual, parameter(truth), VIEW, points=POINTS)
+    J = truth * (np.exp(-X) + 2 * curve * truth * X)  # by the log of k
+    assume(np.abs(J).max() > 1e-2)
+    r = truth * np.exp(-X) + curve * truth**2 * X - constant
+    assert ta.score(frozen).displacement["k"] == pytest.approx(-(J @ r) / (J @ J), rel=1e-9)
+    with tempfile.TemporaryDirectory() as folder:
+        again = ta.load(frozen.save(folder + "/residual.nc"))
+    np.testing.assert_allclose(again.residual(k=truth), r, atol=1e-7 * (1 + np.abs(r).max()))
+
+
+@settings(max_examples=10, derandomize=True)
+@given(
+    slope=vectors,
+    constant=vectors,
+    weights=arrays(float, 9, elements=st.floats(0.01, 100)),
+    delivered=inside,
+)
+def test_polishing_moves_the_parameter_to_weighted_least_squares(
+    slope, constant, weights, delivered
+):
+    assume(np.abs(slope).max() > 1e-2)
+    frozen = ta.FrozenResidual(
+        lambda k: k * slope - constant,
+        parameter(None, delivered),
+        X,
+        view=ta.views.Weighted(weights),
+    )
+    found = ta.polish(frozen, progress=False)
+    # Bounds are ten times wider than declared: training does not know them.
+    best = np.clip((weights * slope) @ constant / ((weights * slope) @ slope), 0.05, 20.0)
+    assert found.frozen_minimum["k"] == pytest.approx(best, rel=1e-6)
+    if 0.06 < best < 19:
+        assert found.gap_before["k"] == pytest.approx(100 * (delivered / best - 1), abs=1e-4)
+    left = weights @ (best * slope - constant) ** 2 / 9
+    table = found.summary()["residual_loss"]
+    assert table["frozen minimum", "k"] == pytest.approx(left, rel=1e-6, abs=1e-9)
+    calls.use(found)
+
+
+@dataclass
+class Ramp:
+    """A cubic u with u(0) = 1 and the equation u' = k (1 + bend x), linear in all unknowns."""
+
+    bend: float
+    start: np.ndarray
+    how = "in closed form"
+
+    def residual(self, weights, points, k):
+        return _derivatives(points) @ weights - k * (1 + self.bend * points[:, 0])
+
+    def residual_jacobian(self, weights, points, k):  # noqa: ARG002
+        return _derivatives(points), -(1 + self.bend * points)
+
+    def field(self, weights, points=POINTS):
+        return self.field_jacobian(weights, points) @ weights
+
+    def field_jacobian(self, weights, points=POINTS):  # noqa: ARG002
+        return points ** np.arange(4)
+
+    def conditions(self, weights):
+        return weights[:1] - 1.0
+
+    def conditions_jacobian(self, weights):  # noqa: ARG002
+        return np.eye(4)[:1]
+
+    def frozen(self, weights, values):
+        return ta.FrozenResidual(
+            lambda k: self.residual(weights, POINTS, k),
+            parameter(None, values["k"]),
+            POINTS,
+            view=VIEW,
+            weights=replace(self, start=weights),
+            observed=POINTS,
+            fitted=self.field(weights),
+        )
+
+    def network(self, weights):
+        return weights
+
+
+def _derivatives(points):
+    return np.column_stack([0 * points[:, 0], *(n * points[:, 0] ** (n - 1) for n in (1, 2, 3))])
+
+
+@settings(max_examples=8, derandomize=True)
+@given(
+    bend=st.floats(-0.5, 2),
+    truth=st.floats(0.8, 1.4),
+    delivered=inside,
+    noise=st.floats(0.01, 0.1),
+    start=arrays(float, 4, elements=st.floats(-2, 2)),
+    seed=seeds,
+)
+def test_refinement_of_a_linear_problem_is_least_squares(
+    bend, truth, delivered, noise, start, seed
+):
+    pattern = X + bend * X**2 / 2  # the solution is 1 + k pattern
+    draws = np.random.default_rng(seed).standard_normal(9)
+    data = 1 + truth * pattern + noise * draws
+    expected = truth + noise * (draws @ pattern) / (pattern @ pattern)
+    assume(0.55 < expected < 1.9)
+    frozen = Ramp(bend, start).frozen(start, {"k": delivered})
+    found = ta.refine(frozen, data, noise=noise, progress=False)
+    error = noise / np.linalg.norm(pattern)
+    assert found.status == "settled"
+    assert found.values["k"] == pytest.approx(expected, abs=0.1 * error)
+    assert found.standard_error["k"] == pytest.approx(error, rel=0.02)
+    calls.use(found)
 
 
 # ------------------------------------------------------------------ files

@@ -691,3 +691,24 @@ def test_an_audit_where_pytorch_and_jax_are_not(tmp_path):
         assert there["route"] == ta.audit(frozen, tolerance=TOLERANCE).route.value
         close(there["displacement"]["rate"], ta.score(frozen).displacement["rate"])
         close(there["minimum"]["rate"], ta.frozen_scan(frozen).minimum["rate"])
+
+
+WEIGHTS = 1 + 9 * X
+# What weighted least squares prefer of cos(3 x) + (3 - rate) x.
+PREFERRED = 3 + (WEIGHTS * X) @ np.cos(3 * X) / ((WEIGHTS * X) @ X)
+
+
+@pytest.mark.parametrize("place", [RATE["rate"].delivered, PREFERRED])
+def test_a_narrow_bump_where_a_residual_is_used_is_not_exported(tmp_path, place):
+    def residual(height):
+        return ta.FrozenResidual(
+            lambda rate: affine(rate - 3) + (height if abs(rate - place) < 1e-4 else 0.0),
+            RATE,
+            X,
+            ta.views.Weighted(loss_weights=WEIGHTS),
+        )
+
+    saved = ta.load(residual(0.0).save(tmp_path / "residual.nc"))
+    assert ta.frozen_scan(saved).minimum["rate"] == pytest.approx(PREFERRED, rel=1e-9)
+    with pytest.raises(ta.InputError, match="can be sampled"):
+        residual(0.01).save(tmp_path / "residual.nc")

@@ -54,8 +54,27 @@ def check_finite(name: str, array: FloatArray) -> None:
         )
 
 
+def refuse_columns(points: Any) -> None:
+    """Refuse one array per coordinate: a list of fewer 1-D arrays than each of them is long.
+
+    A list of points, each an array of its own, has as many or more.
+    """
+    if not isinstance(points, list | tuple):
+        return
+    shapes = [tuple(getattr(each, "shape", ())) for each in points]
+    if shapes and all(len(shape) == 1 and shape[0] > len(shapes) for shape in shapes):
+        raise InputError(
+            "points as one array of shape (n, d), a row for each point and a column for each "
+            "coordinate",
+            f"a {type(points).__name__} of arrays of the lengths "
+            f"{', '.join(str(length) for (length,) in shapes)}",
+            "join the coordinates as columns: np.column_stack([x, t])",
+        )
+
+
 def checked_points(points: ArrayLike) -> FloatArray:
     """Return `points` as finite floats of shape (N, k), N and k at least 1."""
+    refuse_columns(points)
     array = real_array("points", points)
     if array.ndim == 1:
         array = array[:, None]

@@ -341,7 +341,9 @@ class FrozenResidual:
             raise InputError(
                 f"as many residual values as points, {self.size}",
                 f"{len(vector)} for {at}",
-                "evaluate the residual at exactly the points that you pass",
+                "pass points.T: they have a row for each point, as np.column_stack([x, t]) has"
+                if self._width == len(vector)
+                else "evaluate the residual at exactly the points that you pass",
             )
         bad = np.flatnonzero(~np.isfinite(vector))
         if bad.size:

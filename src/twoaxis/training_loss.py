@@ -150,13 +150,12 @@ def _first_call(
     objective: Any, start: FloatArray, frozen: FrozenResidual
 ) -> tuple[float, FloatArray]:
     """Evaluate an objective once, to find faults before the work begins."""
-    value, gradient = objective.value_and_gradient(start)
-    gradient = np.asarray(gradient, dtype=float)
-    if gradient.shape != start.shape or not (np.isfinite(value) and np.isfinite(gradient).all()):
+    value, gradient = _loss_at(objective, start)
+    if not (np.isfinite(value) and np.isfinite(gradient).all()):
         raise InputError(
-            f"a finite loss and a finite gradient of shape {start.shape} at the start",
-            f"the loss {value} and a gradient of shape {gradient.shape}, "
-            f"{int((~np.isfinite(gradient)).sum())} of its entries not finite",
+            "a finite loss and a finite gradient at the start",
+            f"the loss {value} and a gradient with {int((~np.isfinite(gradient)).sum())} of its "
+            f"{gradient.size} entries not finite",
             "check the loss at the delivered state",
         )
     there = _delivered_by(objective, start, frozen)
@@ -168,7 +167,52 @@ def _first_call(
                 f"one that starts from {theirs}",
                 "make it of the model and the parameters that were frozen",
             )
-    return float(value), gradient
+    return value, gradient
+
+
+def _asked(objective: Any, method: str, vector: FloatArray, expected: str) -> Any:
+    """Call a method of an objective; what it raises becomes an `InputError` with that cause."""
+    try:
+        return getattr(objective, method)(vector)
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # whatever a user's function or its library raises
+        raise InputError(
+            f"{method} to return {expected}",
+            f"{type(error).__name__}: {error}",
+            f"call {method}(start) by itself, and correct it",
+        ) from error
+
+
+def _loss_at(objective: Any, vector: FloatArray) -> tuple[float, FloatArray]:
+    expected = f"a loss and a gradient of shape {vector.shape}"
+    answer = _asked(objective, "value_and_gradient", vector, expected)
+    try:
+        value, gradient = float(answer[0]), np.asarray(answer[1], dtype=float)
+    except (TypeError, ValueError, LookupError):
+        value, gradient = np.nan, np.empty(0)
+    if gradient.shape != vector.shape:
+        raise InputError(
+            f"value_and_gradient to return {expected}",
+            f"a gradient of shape {gradient.shape}"
+            if gradient.size
+            else f"no such pair, but {type(answer).__name__}",
+            "return both in a tuple, with an entry of the gradient for each of the vector",
+        )
+    return value, gradient
+
+
+def frozen_at(objective: Any, vector: FloatArray) -> FrozenResidual:
+    """Return the frozen residual of a state, or raise for an objective that does not give it."""
+    expected = "the FrozenResidual of a state"
+    found: FrozenResidual = _asked(objective, "frozen", vector, expected)
+    if not isinstance(getattr(found, "parameters", None), Parameters):
+        raise InputError(
+            f"frozen to return {expected}",
+            type(found).__name__,
+            "return twoaxis.FrozenResidual(...) with the delivered values of that state",
+        )
+    return found
 
 
 def _delivered_by(
@@ -179,7 +223,7 @@ def _delivered_by(
     if set(places) == set(frozen.parameters):
         known = frozen.parameters
         return {name: float(known[name].to_value(vector[at])) for name, at in places.items()}
-    return {name: p.delivered for name, p in objective.frozen(vector).parameters.items()}
+    return {name: p.delivered for name, p in frozen_at(objective, vector).parameters.items()}
 
 
 # ------------------------------------------------------------------ minimization
@@ -251,7 +295,7 @@ def minimize_loss(
     def loss(vector: FloatArray) -> tuple[float, FloatArray]:
         nonlocal calls
         calls += 1
-        value, gradient = objective.value_and_gradient(vector)
+        value, gradient = _loss_at(objective, vector)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             # Too long a step. The line search interpolates, and comes back from a finite loss
             # alone: an infinite one makes it give up where it stands, and call that convergence.
@@ -375,7 +419,7 @@ def probe(
         raise InputError("at least one iteration", f"iterations={iterations!r}", "pass 50")
     check_members(objective)
     began = time.perf_counter()
-    known = objective.frozen(objective.start) if frozen is None else frozen
+    known = frozen_at(objective, objective.start) if frozen is None else frozen
     start, value, gradient = checked_objective(objective, known)
     places, names = places_of(objective), known.names
     losses, path = [value], [np.zeros(len(names))]
@@ -399,7 +443,7 @@ def probe(
             callback=record,
         )
     if not places:
-        ends = [known.parameters, objective.frozen(found.vector).parameters]
+        ends = [known.parameters, frozen_at(objective, found.vector).parameters]
         first, last = (known.coordinates(Parameters(each).require("delivered")) for each in ends)
         path.append(last - first)
     return Probe(

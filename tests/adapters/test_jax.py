@@ -394,6 +394,8 @@ BAD = {
     "weights": ({"loss_weights": -1.0}, "not negative"),
     "precision": ({"precision": "half"}, 'precision "float64" or "model"'),
     "parameters": ({"parameters": {"mu": 3.0}}, "twoaxis.Parameter"),
+    "axes": ({"axes": 1.0}, "axes as a sequence"),
+    "one text": ({"equations": "decay"}, "equations as a sequence"),
 }
 
 

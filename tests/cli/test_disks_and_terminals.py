@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from command import twoaxis
 
-pytest.importorskip("jax")
-
 import twoaxis as ta
 from twoaxis.errors import StorageError
+
+jax = pytest.importorskip("jax")
+programs = pytest.importorskip("jax.experimental.compilation_cache.compilation_cache")
 
 TRAINING = ("--datasets", "8", "--steps", "3", "--width", "8", "--depth", "1")
 # The options of each command, and the files that it writes.
@@ -70,13 +71,24 @@ def place(audited, tmp_path):
 
 @contextlib.contextmanager
 def no_file_may_exceed(most):
-    """What a quota does; the kernel refuses to let a file grow."""
+    """What a quota does; the kernel refuses to let a file grow.
+
+    JAX keeps no compiled programs meanwhile: it would leave them truncated for all other tests.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    kept = jax.config.jax_enable_compilation_cache
+    keep_programs(False)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        keep_programs(kept)
+
+
+def keep_programs(kept):
+    jax.config.update("jax_enable_compilation_cache", kept)
+    programs.reset_cache()
 
 
 def files_in(folder):

@@ -252,10 +252,11 @@ def test_what_is_affine_is_recognised_around_any_center(truth, coordinate):
 
     scan = ta.frozen_scan(residual, given, views.Pointwise(), points=POINTS)
     assert scan.affine
-    assert len(calls) <= 21  # the whole profile comes from a few evaluations
+    assert len(calls) <= 23  # the whole profile comes from a few evaluations
     assert min(calls) == 0.3
     assert max(calls) == 10.0
-    assert 12 <= scan.affine_checked <= 18
+    assert 14 <= scan.affine_checked <= 20
+    assert f"at the {scan.affine_checked} values" in repr(scan)
     assert scan.affine_deviation < 1e-13
     assert scan.minimum["p"] == pytest.approx(5.0 - a @ b / (b @ b), rel=1e-12)
 
@@ -345,6 +346,46 @@ def test_a_regime_that_the_test_misses_is_found_at_the_minimum(monkeypatch):
     scan = ta.frozen_scan(residual, given, views.Pointwise(), points=POINTS)
     assert not scan.affine
     assert scan.affine_deviation > 1e-8
+
+
+# The lowest value of the affine form is 2; candidates lie 0.06125 apart.
+@pytest.mark.parametrize("place", [2.0, 2.0 - 0.06125, 2.0 + 0.06125])
+@pytest.mark.parametrize("height", [1e-6, 1.0, -1.0])
+def test_a_narrow_bump_where_a_scan_reports_is_found(place, height):
+    b = np.random.default_rng(0).normal(size=N)
+    given = {"p": ta.Parameter(truth=1.0, bounds=(0.1, 5.0), coordinate="linear")}
+
+    def residual(p):
+        return b * (p - 2.0) + (height if abs(p - place) < 1e-3 else 0.0)
+
+    scan = ta.frozen_scan(residual, given, views.Pointwise(), points=POINTS)
+    assert not scan.affine
+    assert scan.affine_deviation > 1e-8
+    r = residual(scan.minimum["p"])
+    assert scan.local_minima["profile"][0] == pytest.approx(r @ r / N, rel=1e-9)
+
+
+def test_a_narrow_bump_at_the_minimum_of_two_parameters_is_found():
+    b, c = np.random.default_rng(0).normal(size=(2, N))
+    given = parameters([1.0, 1.0], wide, "log")
+
+    def residual(p0, p1):
+        bump = 0.1 if abs(p0 - 2.0) < 1e-3 and abs(p1 - 0.5) < 1e-3 else 0.0
+        return b * (p0 - 2.0) + c * (p1 - 0.5) + bump
+
+    scan = ta.frozen_scan(residual, given, views.Pointwise(), points=POINTS, candidates=9)
+    assert not scan.affine
+
+
+def test_a_perfect_fit_at_the_center_stays_affine():
+    # There the residual is rounding alone, and no share of it.
+    b, c = np.random.default_rng(0).normal(size=(2, N))
+    given = {"p": ta.Parameter(truth=0.1, bounds=(0.01, 5.0))}
+    scan = ta.frozen_scan(
+        lambda p: (c + b * p) - (c + 0.1 * b), given, views.Pointwise(), points=POINTS
+    )
+    assert scan.affine
+    assert scan.minimum["p"] == pytest.approx(0.1, rel=1e-12)
 
 
 def test_tiny_slopes_of_a_large_parameter():

@@ -121,7 +121,7 @@ POINTS = {
     "an empty list": ([], says(r"shape \(N, k\)", r"\(0,\)")),
     "of another length": (X[:-1], says("as points, 19", "20 for k=1")),
     "in rows": (np.vstack([X, X]), says("as points, 2,", "20 for k=1")),
-    "a pair of coordinates": ((X, X), says("as points, 2,", "20 for k=1")),
+    "a pair of coordinates": ((X, X), says(r"shape \(n, d\)", "lengths 20, 20")),
     "a cube": (np.ones((N, 1, 1)), says(r"shape \(N, k\)", r"\(20, 1, 1\)")),
     "a number": (3.0, says(r"shape \(N, k\)", r"\(\)")),
     "NaN": (np.where(X > 0.9, np.nan, X), says("finite points", "NaN or infinity in 2 of 20")),
@@ -377,3 +377,33 @@ def test_an_error_has_three_parts():
         ta.score(with_holes(3), K, POINTWISE, points=X)
     assert all((caught.value.expected, caught.value.got, caught.value.fix))
     assert str(caught.value).startswith("expected ")
+
+
+LINE, TIME = np.linspace(0, 1, 9), np.linspace(0, 2, 9)
+DOORS = {
+    "score": lambda points: ta.score(
+        lambda k: k * LINE - 1.2, KNOWN, ta.views.Pointwise(), points=points
+    ),
+    "view": lambda points: ta.views.Patch(cells=2).bind(points),
+    "resolve": lambda points: ta.resolve(
+        lambda k: np.exp(-k * LINE), KNOWN, 0.1, points=points, replicas=2, bank=21, progress=False
+    ),
+    "observed": lambda points: ta.FrozenResidual(
+        lambda k: k * LINE - 1.2, KNOWN, LINE, observed=points
+    ),
+}
+KNOWN = {"k": ta.Parameter(truth=1.0, bounds=(0.5, 2.0))}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_list_of_coordinates_is_told_to_be_one_array(door, kind):
+    with pytest.raises(ta.InputError, match=r"shape \(n, d\).*np\.column_stack\(\[x, t\]\)"):
+        DOORS[door](kind([LINE, TIME]))
+    DOORS[door](np.column_stack([LINE, TIME]))
+    DOORS[door](kind(np.column_stack([LINE, TIME])))  # rows that are arrays of their own
+
+
+def test_points_that_were_transposed_are_told():
+    with pytest.raises(ta.InputError, match=r"pass points\.T"):
+        DOORS["score"](np.array([LINE, TIME]))

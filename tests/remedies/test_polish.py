@@ -261,6 +261,28 @@ def test_bad_objectives():
     refused("a finite loss", value_and_gradient=lambda vector: (np.nan, vector))
     refused("a gradient of shape", value_and_gradient=lambda vector: (1.0, vector[:3]))
     refused("starts from the delivered k = 4.0", start=START + 1)
+    refused("no such pair, but float", value_and_gradient=lambda vector: vector.sum())
+    refused("no such pair, but tuple", value_and_gradient=lambda vector: (vector, vector))
+    refused("no such pair, but tuple", value_and_gradient=lambda vector: (1.0,))  # noqa: ARG005
+    refused("ZeroDivisionError: division", value_and_gradient=lambda vector: 1 / int(0 * vector[0]))
+    refused("TypeError: 'float' object is not callable", value_and_gradient=1.0)
+    refused("frozen to return the FrozenResidual", frozen=lambda vector: vector)
+    refused("frozen to return .* got KeyError", frozen=lambda vector: {}[0])  # noqa: ARG005
+
+
+def test_an_objective_that_fails_later_is_refused():
+    own = objective()
+    sound, calls = own.value_and_gradient, []
+
+    def failing(vector):
+        calls.append(vector)
+        if len(calls) == 4:
+            raise ArithmeticError("no loss here")
+        return sound(vector)
+
+    own.value_and_gradient = failing
+    with pytest.raises(ta.InputError, match="ArithmeticError: no loss here"):
+        polish(own.frozen(START), own, progress=False)
 
 
 def test_bad_subjects():

@@ -234,6 +234,8 @@ def test_the_page_of_an_audit_shows_it(refined, tmp_path):
         (frozen, {"data": DATA, "noise": -1.0}),
         (frozen, {"data": DATA, "continuation": 3}),
         (frozen, {"data": DATA, "store": "runs"}),
+        (frozen, {"data": DATA, "seed": 0.5}),
+        (frozen, {"data": DATA, "noise": 1e-200}),
         (lambda: "burgers", {"data": DATA}),
         (
             lambda: ta.FrozenResidual(

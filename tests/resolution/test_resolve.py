@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
-from scipy.optimize import least_squares
+from scipy.optimize import least_squares, minimize_scalar
 
 import twoaxis as ta
 
@@ -353,3 +353,73 @@ def test_one_replica_has_no_interval():
     assert "ci_low" not in found.summary()
     assert found.to_dict()["error_percent"]["ci95"] is None
     assert "nan" not in repr(found).lower()
+
+
+# ---------------------------------------------------------------- only data and a simulator
+
+
+def only_data(forward, parameters, data, **options):
+    return ta.resolve(forward, parameters, data=data, replicas=20, progress=False, **options)
+
+
+@pytest.mark.parametrize("noise", [None, 0.05])
+def test_without_a_truth_or_a_delivered_value_the_center_is_the_matched_fit(noise, tmp_path):
+    t = np.linspace(0, 3, 40)
+    data = np.exp(-0.8 * t) + 0.05 * np.random.default_rng(2).standard_normal(40)
+    unknown = {"rate": ta.Parameter(bounds=(0.1, 10.0))}
+    found = only_data(lambda rate: np.exp(-rate * t), unknown, data, noise=noise)
+    best = minimize_scalar(
+        lambda q: ((data - np.exp(-np.exp(q) * t)) ** 2).sum(),
+        bounds=np.log((0.1, 10.0)),
+        options={"xatol": 1e-10},
+    )
+    assert found.center.kind == "point"
+    assert found.center.values["rate"] == pytest.approx(np.exp(best.x), rel=1e-5)
+    assert found.data["data_estimate"].item() == pytest.approx(np.exp(best.x), rel=1e-3)
+    (told,) = (m for m in found.messages if m.code == "resolution.center_fitted")
+    assert told.numbers == found.center.values
+    assert told.text in repr(found)
+    again = ta.load(found.save(tmp_path / "resolution.nc"))
+    assert again.messages == found.messages
+    same = only_data(
+        lambda rate: np.exp(-rate * t), unknown, data, noise=noise, at=found.center.values
+    )
+    np.testing.assert_array_equal(same.data["estimate"], found.data["estimate"])
+    assert "resolution.center_fitted" not in [m.code for m in same.messages]
+    assert found.data.attrs["model_runs"] > same.data.attrs["model_runs"]
+
+
+def test_the_matched_center_of_several_parameters_and_layouts():
+    x = np.linspace(-1, 1, 30)
+    unknown = {
+        "a": ta.Parameter(bounds=(-2.0, 2.0), coordinate="linear", scale=1.0),
+        "b": ta.Parameter(bounds=(-3.0, 3.0), coordinate="linear", scale=1.0, nuisance=True),
+    }
+    data = 0.7 * x - 0.4 + 0.1 * np.random.default_rng(0).standard_normal(30)
+    wide, narrow = np.arange(30), np.arange(5)
+    found = only_data(
+        lambda a, b: a * x + b, unknown, data, noise=0.1, layouts={"few": narrow, "all": wide}
+    )
+    assert list(found.center.values.values()) == pytest.approx(np.polyfit(x, data, 1), abs=1e-6)
+    (told,) = (m for m in found.messages if m.code == "resolution.center_fitted")
+    assert "on layout all" in told.text
+
+
+def test_the_matched_center_is_the_lowest_of_several_minima():
+    t = np.linspace(0, 5, 60)
+    data = np.sin(7.3 * t) + 0.1 * np.random.default_rng(0).standard_normal(60)
+    unknown = {"w": ta.Parameter(bounds=(1.0, 12.0), coordinate="linear", scale=1.0)}
+    found = only_data(lambda w: np.sin(w * t), unknown, data)
+    assert found.center.values["w"] == pytest.approx(7.3, abs=0.05)
+
+
+def test_a_value_for_some_parameters_only_is_refused():
+    t = np.linspace(0, 3, 40)
+    some = {
+        "rate": ta.Parameter(bounds=(0.1, 10.0), delivered=1.0),
+        "size": ta.Parameter(bounds=(0.1, 10.0)),
+    }
+    with pytest.raises(
+        ta.InputError, match="delivered value for every parameter, got none for size"
+    ):
+        only_data(lambda rate, size: size * np.exp(-rate * t), some, np.exp(-t), noise=0.1)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from twoaxis.arrays import FloatArray, checked_points
-from twoaxis.errors import InputError
+from twoaxis.errors import InputError, check_words
 from twoaxis.parameters import Parameter
 from twoaxis.result import Message
 from twoaxis.unknown_function import UnknownFunction
@@ -128,6 +128,12 @@ def first_output(values: Any, count: int) -> FloatArray | None:
     if array.size == 0 or array.size % count:
         return None
     return array.reshape(count, -1)[:, 0]
+
+
+def as_names(what: str, names: Any) -> tuple[Any, ...]:
+    """Return a user's names of axes, fields or equations, or raise for what is no sequence."""
+    check_words(what, names)
+    return tuple(names)
 
 
 def numbered(names: Sequence[str]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from twoaxis.adapters.foreign import (
     Precision,
     about_model,
     alone,
+    as_names,
     as_numpy,
     as_points,
     call_words,
@@ -186,9 +187,9 @@ def from_jax(
         observed=None if observed is None else as_points(observed),
         objective=trainable,
         weights=None if in_training() else _weights(jax, moving, residual, known, whole),
-        axes=tuple(axes),
-        fields=tuple(fields),
-        equations=tuple(equations),
+        axes=as_names("axes", axes),
+        fields=as_names("fields", fields),
+        equations=as_names("equations", equations),
         about=about_model("JAX", "jax", model, moving.start.size, weights or used),
     )
     frozen.checked(first, center)  # shapes and values, before anything else needs them

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.fft import dct
 
 from twoaxis.errors import InputError
-from twoaxis.frozen import FrozenResidual
+from twoaxis.frozen import FrozenResidual, bound_view
 from twoaxis.parameters import Parameter, Parameters
 
 FloatArray = NDArray[np.float64]
@@ -163,6 +163,18 @@ class AffineForm:
         """Return derivatives by the physical parameters, shape (N, d)."""
         del parameters, values  # the same everywhere
         return self.slopes.copy()
+
+    def deviation(
+        self, frozen: FrozenResidual, coordinates: FloatArray, found: FloatArray
+    ) -> float:
+        """Return how far residual values (N,) are from it, as a share of its terms there.
+
+        A share of the residual itself would be one of rounding where the residual vanishes.
+        """
+        physical = _physical(frozen, coordinates)
+        terms = np.abs(self.constant) + np.abs(self.slopes) @ np.abs(physical)
+        off = float(np.abs(found - (self.constant + self.slopes @ physical)).max())
+        return off / size if (size := float(terms.max())) > 0 else off
 
     def in_words(self) -> str:
         """Say how the residual is stored."""
@@ -400,9 +412,40 @@ def reduce_residual(frozen: FrozenResidual, center: FloatArray, single: bool) ->
     counted = _Counted(frozen)
     share = 1.0 if single else AFFINE_SHARE
     test = affine_test(counted, frozen, center, share * tolerance)
+    places = _declared(frozen)
     if test.form is not None:
-        return Reduced(test.form, test.deviation, test.checked, tolerance, counted.calls)
-    return _sampled(counted, center, tolerance)
+        places.append(_preferred(test.form, frozen))
+        off = [test.form.deviation(frozen, q, counted(q)) for q in places]
+        worst = max(test.deviation, *off)
+        if worst <= share * tolerance:
+            checked = test.checked + len(places)
+            return Reduced(test.form, worst, checked, tolerance, counted.calls)
+    return _sampled(counted, center, tolerance, places)
+
+
+def _declared(frozen: FrozenResidual) -> list[FloatArray]:
+    """Coordinates of the truth and of what was delivered, where they are known."""
+    known = frozen.known
+    return [known.coordinates(each) for each in (known.truth, known.delivered) if each is not None]
+
+
+def _preferred(form: AffineForm, frozen: FrozenResidual) -> FloatArray:
+    """Coordinates at which an affine form is smallest, under the training view if there is one.
+
+    A scan of the stored residual reports this place, and cannot look at the original.
+    """
+    from scipy.optimize import lsq_linear
+
+    low, high = (_physical(frozen, q) for q in frozen.coordinate_bounds)
+    # In shares of the bounds, so that all columns are of the residual's own size.
+    columns = np.column_stack([form.slopes * (high - low), form.constant + form.slopes @ low])
+    columns /= np.abs(columns).max() or 1.0
+    if frozen.view is not None:
+        values, vectors = np.linalg.eigh(bound_view(frozen, None).quadratic(columns, columns))
+        columns = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    share = lsq_linear(columns[:, :-1], -columns[:, -1], (0.0, 1.0)).x
+    best = np.clip(low + share * (high - low), low, high).tolist()
+    return frozen.coordinates(dict(zip(frozen.names, best, strict=True)))
 
 
 class _Counted:
@@ -426,8 +469,13 @@ class _Counted:
         return values
 
 
-def _sampled(residual: _Counted, center: FloatArray, tolerance: float) -> Reduced:
-    """Sample on as many nodes as lines through the center call for; measure the error between."""
+def _sampled(
+    residual: _Counted, center: FloatArray, tolerance: float, places: list[FloatArray]
+) -> Reduced:
+    """Sample on as many nodes as lines through the center call for.
+
+    The error is measured between the nodes, and at `places`.
+    """
     low, high = residual.frozen.coordinate_bounds
     lines = [_line(residual, center, j, low[j], high[j], tolerance) for j in range(len(low))]
     shape = _shape(residual, lines, tolerance)
@@ -437,7 +485,7 @@ def _sampled(residual: _Counted, center: FloatArray, tolerance: float) -> Reduce
         ends = zip(low, high, shape, strict=True)
         grid = TensorGrid(tuple(nodes_between(*each) for each in ends))
         form = SampledForm(grid, _filled(residual, grid))
-        checks = _between(grid, center)
+        checks = [*_between(grid, center), *places]
         worst = _worst(residual, form, checks, scale)
         if worst <= tolerance:
             return Reduced(form, worst, len(checks), tolerance, residual.calls)

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.errors import InputError
+from twoaxis.exported.interpolant import AffineForm
 from twoaxis.frozen import FrozenResidual
-from twoaxis.geometry.affine import AffineProfile
+from twoaxis.geometry.affine import AFFINE_TOLERANCE, AffineProfile
 from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
 from twoaxis.geometry.score import check_metric_size, score_terms
 from twoaxis.least_squares import Minimum, minimize
@@ -32,8 +33,10 @@ VALUES_AT_ONCE = 8_000_000
 FLAT = 1e-12
 # Step of the differences that refine a minimum, where derivatives are not exact.
 FINE_STEP = 1e-5
-# Candidates at which an exact profile is evaluated directly, beside its minima.
+# Random values at which an exact profile is evaluated directly, beside its minima.
 DIRECT_CHECKS = 3
+# Largest deviation of an exact profile from direct evaluations, as a share of its largest value.
+PROFILE_TOLERANCE = 1e-8
 
 
 @dataclass(frozen=True)
@@ -92,30 +95,49 @@ class Profile:
         for start in range(0, len(coordinates), portion):
             rows = coordinates[start : start + portion]
             stacked = np.column_stack([self.residual(row) for row in rows])
-            values[start : start + portion] = np.einsum(
-                "nb,nb->b", stacked, self.metric.apply(stacked)
-            )
+            values[start : start + portion] = self._squared(stacked)
+        return values
+
+    def _squared(self, residuals: FloatArray) -> FloatArray:
+        """Profile of residuals in columns, shape (N, n)."""
+        values = np.einsum("nb,nb->b", residuals, self.metric.apply(residuals))
         if not np.isfinite(values).all():
             raise InputError(
                 "a residual whose squares can be represented all over the bounds",
                 f"a profile that overflows at {int((~np.isfinite(values)).sum())} candidates",
                 "narrow the bounds, or multiply the residual by a small constant",
             )
-        return values
+        return np.asarray(values)
 
-    def checked_directly(self, found: Found) -> tuple[int, float]:
-        """Compare an exact profile with direct evaluations, at minima and some candidates.
+    def checked_directly(self, found: Found, form: AffineForm) -> tuple[int, float, bool]:
+        """Compare an affine form and its profile with direct evaluations where a scan reports.
 
-        Returns how many were compared, and the largest deviation as a share of the largest
-        profile value.
+        That is at all minima, at the candidates beside the lowest one, and at random values.
+
+        Returns how many were compared, the largest deviation of the form, as a share of its terms,
+        or of the profile, as a share of its largest value, and whether both are exact.
         """
         low, high = self.frozen.coordinate_bounds
         drawn = np.random.default_rng(1).uniform(low, high, (DIRECT_CHECKS, len(low)))
-        where = np.clip(np.array([*(q for q, _, _ in found.minima), *drawn]), low, high)
-        exact, direct = self(where), self._direct(where)
+        beside = np.diag((high - low) / (found.profile.shape[1] - 1))
+        lowest = [q for q, _, _ in found.minima[:1]]
+        where = [
+            *(q for q, _, _ in found.minima),
+            *(q + step for q in lowest for step in (*beside, *-beside)),
+            *drawn,
+        ]
+        where = np.clip(np.array(where), low, high)
+        residuals = np.column_stack([self.residual(q) for q in where])
+        off = max(
+            form.deviation(self.frozen, q, values)
+            for q, values in zip(where, residuals.T, strict=True)
+        )
+        direct = self._squared(residuals)
         largest = max(direct.max(), found.profile.max())
-        off = float(np.abs(exact - direct).max())
-        return len(where), off / largest if largest > 0 else off
+        apart = float(np.abs(self(where) - direct).max())
+        apart = apart / largest if largest > 0 else apart
+        exact = off <= AFFINE_TOLERANCE and apart <= PROFILE_TOLERANCE
+        return len(where), max(off, apart), exact
 
     @cached_property
     def derivative(self) -> Derivative:

@@ -34,7 +34,7 @@ from twoaxis.frozen import (
 )
 from twoaxis.geometry.affine import affine_in_bounds, affine_profile
 from twoaxis.geometry.derivatives import Linearization
-from twoaxis.geometry.minima import Found, Profile, find_minima
+from twoaxis.geometry.minima import PROFILE_TOLERANCE, Found, Profile, find_minima
 from twoaxis.geometry.score import check_metric_size, score_terms, terms_of
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Center, Parameters, Unknowns
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-# Largest deviation of an exact profile from direct evaluations, as a share of its largest value.
-PROFILE_TOLERANCE = 1e-8
 # Each candidate costs a residual.
 MOST_CANDIDATES, MOST_STARTS = 100_000, 10_000
 INTERIOR = "interior"
@@ -210,15 +208,20 @@ class FrozenScan(CenteredResult):
 
     @property
     def affine(self) -> bool:
-        """Whether the residual is affine in the physical parameters: all of it is then exact."""
+        """Whether the residual is affine in the physical parameters, wherever it was checked.
+
+        All of the profile is then exact; `affine_checked` says what was checked.
+        """
         return bool(self.data.attrs["affine"])
 
     @property
     def affine_checked(self) -> int:
         """Number of parameter values at which the residual was compared with an affine form.
 
-        An exact profile is compared with direct evaluations, too; the comparison ends where it
-        fails.
+        Over the bounds, and, where it is affine there, at the minima that are reported, at the
+        candidates beside the lowest of them and at random values. The comparison ends where it
+        fails. Another regime that is narrower than the distances between these values, and holds
+        no minimum of the affine form, is not seen.
         """
         return int(self.data.attrs["affine_checked"])
 
@@ -323,7 +326,8 @@ class FrozenScan(CenteredResult):
         return interest_first(table, self.parameters)
 
     def __repr__(self) -> str:
-        how = "exact, affine residual" if self.affine else "refined"
+        checked = f"exact, residual affine at the {self.affine_checked} values checked"
+        how = checked if self.affine else "refined"
         lines = [
             f"Frozen scan around the {self.center_words}, view: {self.view}; "
             f"minimum ({how}): {self.status}"
@@ -440,10 +444,10 @@ def scan_from(
     profile = Profile(frozen, metric, q, exact, local)
     found = find_minima(profile, candidates, starts, places)
     checked, deviation = test.checked, test.deviation
-    if exact is not None:
-        count, off = profile.checked_directly(found)
+    if test.form is not None:
+        count, off, agrees = profile.checked_directly(found, test.form)
         checked, deviation = checked + count, max(deviation, off)
-        if off > PROFILE_TOLERANCE:  # another regime, which the test did not meet
+        if not agrees:  # another regime, which the test did not meet
             profile = replace(profile, exact=None)
             found = find_minima(profile, candidates, starts, places)
     return _labelled(

@@ -45,6 +45,7 @@ from twoaxis.result import PARAMETER_LAYOUT, Message, Result
 from twoaxis.training_loss import (
     Objective,
     checked_objective,
+    frozen_at,
     minimize_loss,
     moving_part,
     wider_bounds,
@@ -583,7 +584,7 @@ def polish(
             evaluations=20 * int(iterations),
             callback=lambda _vector, _loss: advance(1),
         )
-    finished = objective.frozen(found.vector)
+    finished = frozen_at(objective, found.vector)
     after = stage_of(FINISHED, moving_part(objective, finished), view or frozen.view, candidates)
     finish = Finish(
         loss_before=first,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-from twoaxis.arrays import real_array
+from twoaxis.arrays import real_array, refuse_columns
 from twoaxis.errors import InputError, refuse_masked
 from twoaxis.result import Message
 from twoaxis.statistics import KNOWN
@@ -255,12 +255,14 @@ def output_points(points: ArrayLike | None, shape: tuple[int, ...]) -> FloatArra
     size = int(np.prod(shape))
     if points is None:
         return np.column_stack(np.unravel_index(np.arange(size), shape or (1,))).astype(float)
+    refuse_columns(points)
     array = real_array("points", points)
     if array.ndim != 2 or len(array) != size or not np.isfinite(array).all():
         raise InputError(
             f"points as finite numbers of shape ({size}, k), a row for each entry",
             f"the shape {array.shape}, {int((~np.isfinite(array)).sum())} not finite",
-            "flatten the grid like the output of forward, one column per coordinate",
+            "flatten the grid like the output of forward, one column per coordinate: "
+            "np.column_stack([x.ravel(), t.ravel()])",
         )
     return array
 

@@ -21,7 +21,7 @@ from twoaxis.errors import AccuracyWarning, InputError, MisfitWarning
 from twoaxis.forward import MapEngine
 from twoaxis.forward.bank import build_bank
 from twoaxis.observations import RECOVERABILITY_SEED, noise_seed, standard_noise
-from twoaxis.parameters import Unknowns
+from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.problems import EvolutionProblem, SteadyProblem, get_problem
 from twoaxis.progress import Advance, progress_bar
 from twoaxis.resolution.bank_fit import (
@@ -69,6 +69,8 @@ Method = Literal["auto", "bank", "interpolant", "direct", "linear"]
 
 # Standard errors by which a fit may differ from that with the tangent before a warning is given.
 TANGENT_ACCURACY = 0.5
+# Unit of the differences by which a first fit is linearized, as a share of the bounds.
+DIFFERENCE_SHARE = 0.1
 # Noise vectors of all replicas are held together, up to this many gigabytes.
 DRAWS_LIMIT = 2.0
 
@@ -124,7 +126,9 @@ def resolve(
         published seed by default; each problem has a noise stream of its own under one seed.
     at : {"truth", "delivered"} or mapping of str to float, optional
         The parameter values that replicas are simulated at. By default the truth where it is
-        known, else the delivered values; the result is then a deviation, not an error.
+        known, else the delivered values; the result is then a deviation, not an error. Where no
+        parameter of interest has either, but there are `data`: the matched fit to these, on the
+        layout with the most observations, as the message ``resolution.center_fitted`` says.
     data : array or mapping of str to array, optional
         Real observations, in the shape that forward returns or one array for each layout. They
         are fitted too, and the residuals of the fit are checked for size, normality and
@@ -218,7 +222,12 @@ def resolve(
         stream: Any = noise_seed(problem, chosen)  # type: ignore[arg-type]
     else:
         stream = 0 if seed is None else seed
-    setup = prepare(**arguments, at=at, data=data, level=level, missing=missing, engine=engine)
+    arguments |= {"data": data, "level": level, "missing": missing, "engine": engine}
+    spent = 0
+    if at is None and data is not None and _nowhere(Parameters(arguments["parameters"])):
+        at, spent, told = _fitted_center(arguments, starts, progress)
+        said.append(told)
+    setup = prepare(**arguments, at=at)
     draws = _draws(stream, replicas, max(len(sites) for sites in setup.layouts.values()))
     derivative = sensitivities(setup.model, setup.q, setup.units)
 
@@ -298,7 +307,7 @@ def resolve(
         "interpolant_error": _largest([each.error for each in shared]),
         "interpolant_check_standard_errors": _largest([each.standard_errors for each in shared]),
         "interpolant_check_deviance": _largest([each.deviance for each in shared]),
-        "model_runs": sum(each.runs for each in {setup.model, setup.fit_model}),
+        "model_runs": spent + sum(each.runs for each in {setup.model, setup.fit_model}),
     }
     found = Resolution.from_values(values, attributes)
     found.live = LiveModel(setup, estimator, known)
@@ -326,6 +335,43 @@ def _check_settings(
         raise InputError(
             f"a method among {', '.join(get_args(Method))}", repr(method), "choose one of them"
         )
+
+
+def _nowhere(parameters: Parameters) -> bool:
+    """Whether no parameter of interest has a value to simulate replicas at."""
+    chosen = [parameters[name] for name in parameters.of_interest]
+    return all(p.truth is None and p.delivered is None for p in chosen)
+
+
+def _fitted_center(
+    arguments: Mapping[str, Any], starts: int, progress: bool
+) -> tuple[dict[str, float], int, Message]:
+    """Return the matched fit to the data as a center, its model runs, and how it is told.
+
+    The fit is a direct one from the middle of the bounds and from points that fill them.
+    """
+    known = Parameters(arguments["parameters"])
+    low, high = known.coordinate_bounds
+    middle = known.named(known.physical((low + high) / 2))
+    setup = prepare(**arguments, at=middle)
+    assert setup.data is not None
+    layouts = setup.whitened(setup.noise or setup.unit_noise)
+    layout = max(layouts, key=lambda each: len(each.sites))
+    # No percentages are known before there is a center: steps are shares of the bounds.
+    with progress_bar("fitting the data", seed_count(len(known), starts), progress) as advance:
+        fit = build_direct(
+            setup.fit_model, setup.q, DIFFERENCE_SHARE * (high - low), starts, advance
+        )
+        found = fit.fit(layout, layout.row(setup.data[layout.name])[None])
+    ends = np.array([p.bounds for p in known.values()]).T  # exp(log(p)) is p only to rounding
+    center = known.named(np.clip(known.physical(found.estimate[0]), *ends))
+    where = f" on layout {layout.name}" if len(layouts) > 1 else ""
+    text = (
+        "no truth and no delivered value is known: replicas are simulated at the matched fit to "
+        f"the data{where}, {known.value_words(center)}"
+    )
+    runs = sum(each.runs for each in {setup.model, setup.fit_model})
+    return center, runs, Message("resolution.center_fitted", text, numbers=dict(center))
 
 
 def _bank_fits(setup: Setup, entries: int) -> bool:

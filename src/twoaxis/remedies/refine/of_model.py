@@ -136,7 +136,7 @@ class _Model:
         On the plateau it outweighs the data many times, so its weight follows the sum of their
         squared ratios of signal to noise; the weights of a continuation are meant for `USUAL`.
         """
-        precision = float((self.data**2).sum()) / self.noise**2
+        precision = float(((self.data / self.noise) ** 2).sum())
         return float(np.clip(precision / USUAL, 1.0, MOST_GAIN))
 
     def values(self, weights: FloatArray, q: FloatArray, points: Any, weight: float) -> FloatArray:
@@ -353,8 +353,8 @@ def _fitted_first(model: _Model, weights: FloatArray, q: FloatArray) -> FloatArr
         if not np.isfinite(size):
             raise InputError(
                 "a residual and a field that are finite at the start, and so are their squares",
-                f"{int((~np.isfinite(before)).sum())} of {before.size} values not finite",
-                "train the model first, or check its residual",
+                f"values of up to {np.abs(before).max():.3g}, in noise levels",
+                "train the model first, or check its residual and the noise level",
             )
         if size <= MISSES * model.data.size:
             break

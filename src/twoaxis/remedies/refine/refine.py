@@ -27,6 +27,7 @@ from twoaxis.frozen import FrozenResidual
 from twoaxis.gauss_newton import Continuation
 from twoaxis.remedies.refine.of_model import refine_model
 from twoaxis.remedies.refine.result import Refinement
+from twoaxis.remedies.simulator import check_seed
 
 
 def refine(
@@ -95,6 +96,7 @@ def refine(
         raise InputError(
             "noise as a positive standard deviation", f"noise={noise!r}", "leave it out to estimate"
         )
+    check_seed(seed)
     if isinstance(subject, FrozenResidual):
         if training:
             raise InputError(
