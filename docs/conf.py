@@ -45,7 +45,7 @@ myst_heading_anchors = 3
 default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # numpydoc writes the types, in words
-autosummary_context = {"links": api_links.LINKS}
+autosummary_context = {"links": api_links.LINKS, "internal": api_links.INTERNAL}
 autosummary_filename_map = api_links.FILES
 numpydoc_show_class_members = False
 

@@ -303,6 +303,20 @@ def list_runs(store: RunStore) -> pd.DataFrame:
     Parameters
     ----------
     store : RunStore
+
+    Examples
+    --------
+    >>> import tempfile, twoaxis as ta
+    >>> from twoaxis.runs.maintenance import list_runs
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = ta.RunStore(folder)
+    ...     runs = ta.train(
+    ...         "burgers", datasets=8, steps=3, residual_points=50, store=store, progress=False
+    ...     )
+    ...     table = list_runs(store)
+    >>> print(table[["problem", "method", "dataset", "steps", "status"]])
+       problem method dataset  steps    status
+    0  burgers    rba       8      3  finished
     """
     return frame_of(run_rows(store))
 
@@ -455,6 +469,21 @@ class Verification:
         Names that are no runs, links, and temporaries that somebody abandoned. They do no harm.
     set_aside : int
         How many damaged ones had been set aside before.
+
+    Examples
+    --------
+    >>> import tempfile, twoaxis as ta
+    >>> from twoaxis.runs.maintenance import verify
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = ta.RunStore(folder)
+    ...     runs = ta.train(
+    ...         "burgers", datasets=8, steps=3, residual_points=50, store=store, progress=False
+    ...     )
+    ...     arrays = store.path(runs.keys[0]) / "arrays.safetensors"
+    ...     _ = arrays.write_bytes(arrays.read_bytes()[:-1])  # one byte is lost
+    ...     found = verify(store, progress=False)
+    >>> found.ok, found.runs, len(found.damaged)
+    (False, 0, 1)
     """
 
     runs: int = 0
@@ -483,6 +512,19 @@ def verify(store: RunStore, set_aside: bool = False, progress: bool = True) -> V
         Move what is damaged to ``damaged/``, with the reason beside it. Training makes it again.
     progress : bool
         Show a progress bar.
+
+    Examples
+    --------
+    >>> import tempfile, twoaxis as ta
+    >>> from twoaxis.runs.maintenance import verify
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = ta.RunStore(folder)
+    ...     runs = ta.train(
+    ...         "burgers", datasets=8, steps=3, residual_points=50, store=store, progress=False
+    ...     )
+    ...     found = verify(store, progress=False)
+    >>> found.ok, found.runs, found.damaged
+    (True, 1, [])
     """
     if set_aside:
         ensure_directory(store.directory)  # says now that it cannot be written to, not at the end
@@ -589,6 +631,18 @@ def plan(store: RunStore, *, damaged: bool = False) -> list[Removal]:
     store : RunStore
     damaged : bool
         Also what was set aside as damaged.
+
+    Examples
+    --------
+    >>> import tempfile, twoaxis as ta
+    >>> from twoaxis.runs.maintenance import plan
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = ta.RunStore(folder)
+    ...     runs = ta.train(
+    ...         "burgers", datasets=8, steps=3, residual_points=50, store=store, progress=False
+    ...     )
+    ...     print(plan(store))  # nothing to remove
+    []
     """
     contents = look_through(store)
     reasons: list[tuple[Path, str]] = [
@@ -614,6 +668,18 @@ def prune(removals: Iterable[Removal]) -> list[Finding]:
     ----------
     removals : iterable of Removal
         From `plan`.
+
+    Examples
+    --------
+    >>> import tempfile, twoaxis as ta
+    >>> from twoaxis.runs.maintenance import plan, prune
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = ta.RunStore(folder)
+    ...     runs = ta.train(
+    ...         "burgers", datasets=8, steps=3, residual_points=50, store=store, progress=False
+    ...     )
+    ...     print(prune(plan(store)))  # everything in the plan was removed
+    []
     """
     left = []
     for path, size, _ in removals:
