@@ -84,7 +84,7 @@ def strongest_pull(audit: Audit, name: str) -> Region | None:
 
 
 class Number(NamedTuple):
-    """One number of an action, for a table.
+    """One number of an action.
 
     Attributes
     ----------

@@ -226,7 +226,7 @@ def leaves_bounds(
 
 @dataclass(frozen=True)
 class NeededObservations:
-    """What would bring the error down to a tolerance.
+    """How many observations, or how little noise, would bring the error down to a tolerance.
 
     Attributes
     ----------

@@ -72,16 +72,16 @@ ta.load_runs(".", problem=MINE). No file here holds code, and reading them runs 
 
 @dataclass
 class Export:
-    """What was handed over.
+    """What an export contains.
 
     Attributes
     ----------
     target : path
-        Where it lies. Nothing was written where no run is sound.
+        Where it was written. Nothing is written if no run is sound.
     keys : list of str
         The runs in it.
     not_rebuilt : list of Finding
-        Those among them whose problem is not built in: their checksums were compared.
+        Those among them whose problem is not built in; their checksums were compared.
     left_out : list of Finding
         Runs that are damaged or could not be read.
 

@@ -296,9 +296,9 @@ def list_runs(store: RunStore) -> pd.DataFrame:
 
     The columns are ``key``, ``problem``, ``method``, ``dataset``, ``seed``, ``steps``,
     ``conditions``, ``precision``, ``status``, ``twoaxis`` (the version that wrote the run),
-    ``bytes`` on disk, and ``delivered_NAME`` for every parameter. Arrays are not read. Whatever
-    stands where a run belongs has a row; of one that is damaged, the status says so and the
-    columns from its manifest are empty.
+    ``bytes`` on disk, and ``delivered_NAME`` for every parameter. Arrays are not read. Everything
+    in the place of a run has a row; for a damaged one the status says so, and the columns from its
+    manifest are empty.
 
     Parameters
     ----------
@@ -458,17 +458,17 @@ class Verification:
     Attributes
     ----------
     runs, checkpoints : int
-        How many are sound: checksums fit, and a run can be built again.
+        How many are sound: the checksums match, and a run can be rebuilt.
     not_rebuilt : list of Finding
-        Runs whose checksums fit, on problems that are not built in.
+        Runs whose checksums match, on problems that are not built in.
     damaged : list of Finding
         Runs and checkpoints that must not be used, with the reason, and where they were moved.
     unread : list of Finding
-        What could not be looked at, or was written by another version. It stays where it is.
+        What could not be read, or was written by another version. It is left in place.
     leftovers : list of Finding
-        Names that are no runs, links, and temporaries that somebody abandoned. They do no harm.
+        Names that are not runs, links, and abandoned temporary files. They are harmless.
     set_aside : int
-        How many damaged ones had been set aside before.
+        How many damaged ones had already been set aside.
 
     Examples
     --------
@@ -620,11 +620,12 @@ class Removal(NamedTuple):
 
 
 def plan(store: RunStore, *, damaged: bool = False) -> list[Removal]:
-    """Return what can go from a store; nothing is removed.
+    """Return what can be removed from a store, without removing it.
 
-    Temporary files that nobody has written to for an hour can go, unless one holds a complete run
-    that the store lacks. A checkpoint can go when all its runs are there, complete and not older
-    than itself: with older ones it belongs to a training that was to replace them.
+    Temporary files that have not been written to for an hour can be removed, unless one holds a
+    complete run that the store lacks. A checkpoint can be removed when all its runs are there,
+    complete and not older than itself: with older ones it belongs to a training that was to replace
+    them.
 
     Parameters
     ----------
@@ -659,10 +660,10 @@ def plan(store: RunStore, *, damaged: bool = False) -> list[Removal]:
 
 
 def prune(removals: Iterable[Removal]) -> list[Finding]:
-    """Remove what a plan names, and return what could not be removed, with the reason.
+    """Remove what a plan lists, and return what could not be removed, with the reason.
 
-    No link is followed: of a link, the link itself goes. What has changed since it was planned
-    stays.
+    No link is followed: only the link itself is removed. What has changed since it was planned is
+    kept.
 
     Parameters
     ----------

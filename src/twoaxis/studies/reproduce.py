@@ -59,7 +59,7 @@ PAGE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What a call of `reproduce` made.
+    """The result of `twoaxis.reproduce`.
 
     Attributes
     ----------

@@ -30,7 +30,7 @@ Gradient = Any  # a pytree of arrays
 
 
 class GradientRule(Protocol):
-    """What a method needs of a gradient rule.
+    """The interface of a gradient rule.
 
     Examples
     --------
@@ -179,7 +179,7 @@ class Moment:
 
 
 class WeightRule(Protocol):
-    """What a method needs of a weight rule.
+    """The interface of a weight rule.
 
     Examples
     --------

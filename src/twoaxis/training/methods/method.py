@@ -81,7 +81,7 @@ class Recipe:
 
 @runtime_checkable
 class Method(Protocol):
-    """A name for tables and files, and the recipe. Options are dataclass fields.
+    """The interface of a training method: a name and a recipe. Options are dataclass fields.
 
     Examples
     --------
