@@ -127,16 +127,14 @@ def _footer(name: str) -> str:
 
 # Members that only the library itself uses: how a file is laid out, how results are built and put
 # into words. `reference/files.md` documents the layouts.
-INTERNAL = ", ".join(
-    """
-    schema version layouts attributes optional_groups derived check opened
-    from_values from_groups from_parts from_rows from_store from_dataset of
-    with_messages with_actions need audited training center_word matched_noun cross_view
-    used_layouts undelivered reads_gap subjects undetermined_direction percent off
-    forward_inputs site_inputs resolution_messages routed in_order_of plug_in headline
-    by_member value_words direction_words main_function check_reached require variables
-    argument_names nuisance_values tidy checked raw places equation_of
-    """.split()
+INTERNAL = (
+    "schema, version, layouts, attributes, optional_groups, derived, check, opened, "
+    "from_values, from_groups, from_parts, from_rows, from_store, from_dataset, of, "
+    "with_messages, with_actions, need, audited, training, center_word, matched_noun, cross_view, "
+    "used_layouts, undelivered, reads_gap, subjects, undetermined_direction, percent, off, "
+    "forward_inputs, site_inputs, resolution_messages, routed, in_order_of, plug_in, headline, "
+    "by_member, value_words, direction_words, main_function, check_reached, require, variables, "
+    "argument_names, nuisance_values, tidy, checked, raw, places, equation_of"
 )
 # What the templates of the reference write below the description of each name.
 LINKS = {f"twoaxis.{name}": _footer(name) for name in ta.__all__}

@@ -1,6 +1,7 @@
 import re
 import sys
 from html import escape
+from xml.etree import ElementTree
 from pathlib import Path
 
 from docutils.nodes import SkipNode
@@ -96,13 +97,30 @@ REWRITTEN = {
 }
 
 
+ACCENTS = "ˆ¯˜˙"
+MATHML = "http://www.w3.org/1998/Math/MathML"
+ElementTree.register_namespace("", MATHML)
+
+
+def with_index_beside(formula):
+    """Put the index of an accented letter beside it: docutils puts it below."""
+    tree = ElementTree.fromstring(formula)
+    for element in tree.iter(f"{{{MATHML}}}munderover"):
+        letter, index, above = element
+        if above.text and above.text in ACCENTS:
+            accented = ElementTree.Element(f"{{{MATHML}}}mover", accent="true")
+            accented.extend([letter, above])
+            element.tag, element[:] = f"{{{MATHML}}}msub", [accented, index]
+    return ElementTree.tostring(tree, encoding="unicode")
+
+
 def as_mathml(self, node, *, block):
     """Write a formula as MathML, which browsers draw by themselves, offline too."""
     tex = node.astext()
     for pattern, replacement in REWRITTEN.items():
         tex = re.sub(pattern, replacement, tex)
     try:
-        formula = latex2mathml.tex2mathml(tex, as_block=block)
+        formula = with_index_beside(latex2mathml.tex2mathml(tex, as_block=block))
     except MathError as error:
         logger.warning("cannot write this formula as MathML: %s", error, location=node)
         formula = f"<code>{escape(node.astext())}</code>"
