@@ -6,6 +6,7 @@ and `howto/read-the-page.md` includes the table itself.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,6 +139,12 @@ INTERNAL = (
 )
 # What the templates of the reference write below the description of each name.
 LINKS = {f"twoaxis.{name}": _footer(name) for name in ta.__all__}
+# Figures that are on the page of an audit.
+EXPLAINED = set(re.findall(r"\bplot_\w+", (DOCS / "howto" / "read-the-page.md").read_text()))
+LINKS |= {
+    f"twoaxis.plots.{name}": "How to read it: :doc:`/howto/read-the-page`."
+    for name in sorted(EXPLAINED & {*ta.plots.__all__})
+}
 
 
 def same_but_for_case(names: list[str]) -> dict[str, str]:

@@ -1,8 +1,8 @@
 import re
 import sys
 from html import escape
-from xml.etree import ElementTree
 from pathlib import Path
+from xml.etree import ElementTree
 
 from docutils.nodes import SkipNode
 from docutils.utils.math import MathError, latex2mathml

@@ -3,7 +3,8 @@ The frozen profile
 ==================
 
 :func:`~twoaxis.plots.plot_profile` draws the residual loss while the field is held fixed and only
-the parameter varies. Its minimum is the value that the field prefers. See :doc:`/concepts/preference`.
+the parameter varies. Its minimum is the value that the field prefers. See
+:doc:`/concepts/preference`.
 """
 
 import numpy as np
