@@ -1,6 +1,6 @@
 import re
 import sys
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -104,7 +104,9 @@ ElementTree.register_namespace("", MATHML)
 
 def with_index_beside(formula):
     """Put the index of an accented letter beside it: docutils puts it below."""
-    tree = ElementTree.fromstring(formula)
+    # XML knows the names of five characters, and docutils writes others.
+    named = re.sub(r"&(?!(?:lt|gt|amp|quot|apos);)\w+;", lambda name: unescape(name[0]), formula)
+    tree = ElementTree.fromstring(named)
     for element in tree.iter(f"{{{MATHML}}}munderover"):
         letter, index, above = element
         if above.text and above.text in ACCENTS:
