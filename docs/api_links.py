@@ -6,6 +6,7 @@ and `howto/read-the-page.md` includes the table itself.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,9 +44,21 @@ ROWS = (
         "concepts/preference",
     ),
     Row("local displacement D", ("score", "Score"), "displacement", "concepts/preference"),
+    Row(
+        "Eigen-directions of the strength",
+        ("score", "Score"),
+        "weak direction",
+        "concepts/preference",
+    ),
     Row("delivery gap", ("delivery", "Delivery"), "delivery gap", "concepts/delivery"),
     Row("Residual modes", ("spectrum", "Spectrum"), "mode", "concepts/spectrum"),
     Row("Route", ("audit", "Audit", "Route", "Tolerance"), "route", "concepts/two-axes"),
+    Row(
+        "Do the data agree with the delivered value?",
+        ("audit", "Audit"),
+        "contradicted by the data",
+        "concepts/questions",
+    ),
     Row("Has training finished?", ("Follower", "follow"), "snapshot", "concepts/questions"),
     Row("Next step", ("remedy",), "action", "howto/remedies"),
 )
@@ -113,8 +126,25 @@ def _footer(name: str) -> str:
     return f"Guide: :doc:`/{GUIDES[name]}`." if name in GUIDES else ""
 
 
+# Members that only the library itself uses: how a file is laid out, how results are built and put
+# into words. `reference/files.md` documents the layouts.
+INTERNAL = (
+    "schema, version, layouts, attributes, optional_groups, derived, check, opened, "
+    "from_values, from_groups, from_parts, from_rows, from_store, from_dataset, of, "
+    "with_messages, with_actions, need, audited, training, center_word, matched_noun, cross_view, "
+    "used_layouts, undelivered, reads_gap, subjects, undetermined_direction, percent, off, "
+    "forward_inputs, site_inputs, resolution_messages, routed, in_order_of, plug_in, headline, "
+    "by_member, value_words, direction_words, main_function, check_reached, require, variables, "
+    "argument_names, nuisance_values, tidy, checked, raw, places, equation_of"
+)
 # What the templates of the reference write below the description of each name.
 LINKS = {f"twoaxis.{name}": _footer(name) for name in ta.__all__}
+# Figures that are on the page of an audit.
+EXPLAINED = set(re.findall(r"\bplot_\w+", (DOCS / "howto" / "read-the-page.md").read_text()))
+LINKS |= {
+    f"twoaxis.plots.{name}": "How to read it: :doc:`/howto/read-the-page`."
+    for name in sorted(EXPLAINED & {*ta.plots.__all__})
+}
 
 
 def same_but_for_case(names: list[str]) -> dict[str, str]:

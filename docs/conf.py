@@ -1,7 +1,8 @@
 import re
 import sys
-from html import escape
+from html import escape, unescape
 from pathlib import Path
+from xml.etree import ElementTree
 
 from docutils.nodes import SkipNode
 from docutils.utils.math import MathError, latex2mathml
@@ -45,7 +46,7 @@ myst_heading_anchors = 3
 default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # numpydoc writes the types, in words
-autosummary_context = {"links": api_links.LINKS}
+autosummary_context = {"links": api_links.LINKS, "internal": api_links.INTERNAL}
 autosummary_filename_map = api_links.FILES
 numpydoc_show_class_members = False
 
@@ -96,13 +97,32 @@ REWRITTEN = {
 }
 
 
+ACCENTS = "ˆ¯˜˙"
+MATHML = "http://www.w3.org/1998/Math/MathML"
+ElementTree.register_namespace("", MATHML)
+
+
+def with_index_beside(formula):
+    """Put the index of an accented letter beside it: docutils puts it below."""
+    # XML knows the names of five characters, and docutils writes others.
+    named = re.sub(r"&(?!(?:lt|gt|amp|quot|apos);)\w+;", lambda name: unescape(name[0]), formula)
+    tree = ElementTree.fromstring(named)
+    for element in tree.iter(f"{{{MATHML}}}munderover"):
+        letter, index, above = element
+        if above.text and above.text in ACCENTS:
+            accented = ElementTree.Element(f"{{{MATHML}}}mover", accent="true")
+            accented.extend([letter, above])
+            element.tag, element[:] = f"{{{MATHML}}}msub", [accented, index]
+    return ElementTree.tostring(tree, encoding="unicode")
+
+
 def as_mathml(self, node, *, block):
     """Write a formula as MathML, which browsers draw by themselves, offline too."""
     tex = node.astext()
     for pattern, replacement in REWRITTEN.items():
         tex = re.sub(pattern, replacement, tex)
     try:
-        formula = latex2mathml.tex2mathml(tex, as_block=block)
+        formula = with_index_beside(latex2mathml.tex2mathml(tex, as_block=block))
     except MathError as error:
         logger.warning("cannot write this formula as MathML: %s", error, location=node)
         formula = f"<code>{escape(node.astext())}</code>"

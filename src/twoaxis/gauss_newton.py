@@ -61,6 +61,13 @@ class Continuation:
         standard errors over a stage.
     resample : int
         Steps between two draws of collocation points.
+
+    Examples
+    --------
+    >>> from twoaxis.gauss_newton import Continuation
+    >>> schedule = Continuation(last=1e7)  # for ta.refine(..., continuation=schedule)
+    >>> schedule.first, schedule.last, schedule.growth
+    (10.0, 10000000.0, 3.0)
     """
 
     first: float = 10.0

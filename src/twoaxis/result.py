@@ -166,7 +166,7 @@ def messages_from(data: xr.Dataset) -> list[Message]:
 
 
 class Result(Generic[Data]):
-    """A labelled result: a dataset, with a table, a picture, a notebook view and a file.
+    """A labeled result: a dataset, with a table, a picture, a notebook view and a file.
 
     Attributes
     ----------
@@ -215,7 +215,7 @@ class Result(Generic[Data]):
 
     @classmethod
     def from_groups(cls, groups: Mapping[str, xr.Dataset]) -> Self:
-        """Build a result from its labelled groups."""
+        """Build a result from its labeled groups."""
         if set(cls.layouts) == {"/"}:
             whole: Any = groups["/"]
         else:

@@ -126,6 +126,26 @@ class Function:
     nodes : array, shape (n,)
     values : array, shape (n,) or (B, n)
         In the array type of the library that the values come from.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> parameters = {
+    ...     "k": ta.UnknownFunction(
+    ...         nodes=3, domain=(0, 1), bounds=(0.1, 10.0), delivered=[1.0, 2.0, 4.0]
+    ...     )
+    ... }
+    >>> x = np.linspace(0, 1, 20)
+    >>> received = []
+    >>> def residual(k):
+    ...     received.append(k)
+    ...     return k(x) - (1 + x)
+    >>> score = ta.score(residual, parameters, ta.views.Pointwise(), points=x)
+    >>> k = received[0]
+    >>> k
+    <Function on 3 nodes from 0 to 1>
+    >>> float(k(0.25)), float(k.derivative(0.25))
+    (1.5, 2.0)
     """
 
     def __init__(self, basis: Basis, values: Sequence[Any]) -> None:

@@ -2,8 +2,9 @@
 The frozen profile
 ==================
 
-:func:`~twoaxis.plots.plot_profile` draws the residual loss while the field is held and only the
-parameter varies. Its minimum is the value that the field prefers. See :doc:`/concepts/preference`.
+:func:`~twoaxis.plots.plot_profile` draws the residual loss while the field is held fixed and only
+the parameter varies. Its minimum is the value that the field prefers. See
+:doc:`/concepts/preference`.
 """
 
 import numpy as np

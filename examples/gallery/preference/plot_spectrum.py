@@ -3,7 +3,7 @@ Where a preference comes from
 =============================
 
 :func:`~twoaxis.plots.plot_spectrum` adds up strength and signed evidence over residual modes, from
-smooth to rough. Areas that grow while the line stays near zero are cancellation. See
+smooth to rough. Where the areas grow while the line stays near zero, contributions cancel. See
 :doc:`/concepts/spectrum`.
 """
 

@@ -3,7 +3,7 @@ Two parameters that the data tie together
 =========================================
 
 A cup is heated and cools at the same time: ``u_t = s - k u``. A network was trained on thirty
-readings; its field looks right. Are the cooling rate ``k`` and the heating ``s`` right, too?
+readings; its field looks right. Are the cooling rate ``k`` and the heating ``s`` also right?
 """
 
 import numpy as np

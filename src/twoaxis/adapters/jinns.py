@@ -121,12 +121,38 @@ def from_jinns(
 
     Examples
     --------
-    With the outputs of ``jinns.solve``::
+    For the rate k of a decay, after 30 iterations on 20 points::
 
-        trained, _, _, data, loss, _, _, _, observed, *_ = jinns.solve(...)
-        unknowns = {"nu": ta.Parameter(truth=0.2, bounds=(0.02, 2.0))}
-        frozen = ta.from_jinns(loss, trained, unknowns, points=data, observed=observed)
-        print(ta.audit(frozen, tolerance=ta.Tolerance(material=5, resolution=5, preference=5)))
+        class Decay(jinns.loss.ODE):
+            def equation(self, t, u, params):
+                slope = jax.jacfwd(lambda at: u(at, params))(t)[:, 0]
+                return slope + params.eq_params.k * u(t, params)
+
+        key = jax.random.PRNGKey(0)
+        layers = ((eqx.nn.Linear, 1, 8), (jax.nn.tanh,), (eqx.nn.Linear, 8, 1))
+        u, weights = jinns.nn.PINN_MLP.create(key=key, eqx_list=layers, eq_type="ODE")
+        start = jinns.parameters.Params(nn_params=weights, eq_params={"k": jnp.array(2.0)})
+        keys = jinns.parameters.DerivativeKeysODE.from_str(params=start, dyn_loss="both")
+        loss = jinns.loss.LossODE(
+            u=u,
+            dynamic_loss=Decay(),
+            derivative_keys=keys,
+            loss_weights=jinns.loss.LossWeightsODE(dyn_loss=1.0, initial_condition=1.0),
+            initial_condition=(0.0, jnp.array([1.0])),
+        )
+        data = jinns.data.DataGeneratorODE(key=key, nt=20, tmin=0.0, tmax=1.0)
+        trained, _, _, data, loss, *_ = jinns.solve(
+            n_iter=30, init_params=start, data=data, loss=loss, optimizer=optax.adam(1e-3)
+        )
+        known = {"k": ta.Parameter(truth=1.0, bounds=(0.1, 10.0))}
+        frozen = ta.from_jinns(loss, trained, known, points=data)
+        print(frozen.points.shape, frozen.axes, list(frozen.parameters))
+
+    This prints:
+
+    .. code-block:: text
+
+        (20, 1) ('t',) ['k']
 
     A complete training with its audit is in ``examples/jinns_inverse.py``.
     """

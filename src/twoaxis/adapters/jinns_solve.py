@@ -52,9 +52,23 @@ def jinns_solve(
 
     Examples
     --------
-    In place of ``jinns.solve(n_iter=50000, init_params=start, ...)``::
+    With the loss and the data of `twoaxis.from_jinns`'s example::
 
-        trained, losses, *_ = ta.jinns_solve(follower, n_iter=50000, init_params=start, ...)
+        follower = ta.Follower(
+            lambda loss, params, data, observed: ta.from_jinns(loss, params, known, points=data),
+            every=10,
+            max_share=1.0,
+        )
+        trained, losses, *_ = ta.jinns_solve(
+            follower, n_iter=30, init_params=start, data=data, loss=loss, optimizer=optax.adam(1e-3)
+        )
+        print(losses.shape, follower.summary().index.get_level_values("step").tolist())
+
+    This prints:
+
+    .. code-block:: text
+
+        (30,) [10, 20, 30]
     """
     jinns = foreign("jinns", "jinns", "twoaxis.jinns_solve")
     jax = foreign("jax", "jinns", "twoaxis.jinns_solve")

@@ -89,7 +89,7 @@ def strongest_pull(audit: Audit, name: str) -> Region | None:
 
 
 class Number(NamedTuple):
-    """One number of an action, for a table.
+    """One number of an action.
 
     Attributes
     ----------
@@ -97,6 +97,23 @@ class Number(NamedTuple):
     value : float
     unit : str
         "%", "p-value", the name of a unit, or nothing.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> t = np.linspace(0, 5, 40)
+    >>> known = {"k": ta.Parameter(truth=0.8, delivered=0.93, bounds=(0.1, 4.0))}
+    >>> u, u_t = np.exp(-0.9 * t), -0.9 * np.exp(-0.9 * t)  # a learned field
+    >>> audit = ta.audit(
+    ...     ta.FrozenResidual(lambda k: u_t + k * u, known, t, view=ta.views.Pointwise()),
+    ...     resolution=ta.resolve(lambda k: np.exp(-k * t), known, noise=0.02, progress=False),
+    ...     tolerance=ta.Tolerance(material=5.0, resolution=5.0, preference=5.0),
+    ... )
+    >>> for number in audit.actions[0].numbers[:3]:
+    ...     print(f"{number.label}: {number.value:.3g} {number.unit}".rstrip())
+    local displacement D: 0.125
+    field displacement: 12.5 %
+    tolerance: 5 %
     """
 
     label: str

@@ -48,7 +48,26 @@ NOT_FOUND = f"not found: no minimum within {ITERATIONS} iterations"
 
 @final
 class Snapshots(CenteredResult):
-    """What was measured along one training; made by `twoaxis.follow` and by `twoaxis.Follower`."""
+    """What was measured along one training; made by `twoaxis.follow` and by `twoaxis.Follower`.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> def frozen(preferred, delivered):
+    ...     k = ta.Parameter(truth=1.0, delivered=delivered, bounds=(0.5, 2.0))
+    ...     return ta.FrozenResidual(
+    ...         lambda k: k * np.ones(20) - preferred,
+    ...         {"k": k},
+    ...         np.linspace(0, 1, 20),
+    ...         view=ta.views.Pointwise(),
+    ...     )
+    >>> along = ta.follow([(100, frozen(1.2, 1.0)), (200, frozen(1.1, 1.1))])
+    >>> table = along.summary()[["value", "preferred", "gap"]].droplevel("parameter")
+    >>> print(table.round(3).to_string(index_names=False))
+         value  preferred    gap
+    100    1.0        1.2 -0.182
+    200    1.1        1.1  0.000
+    """
 
     schema = "snapshots"
     version = 2

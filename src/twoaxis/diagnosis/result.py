@@ -208,7 +208,7 @@ class Audit(Result[xr.DataTree]):
     """Why the parameter came out as it did, and what to do next.
 
     Made by `twoaxis.audit` or `twoaxis.load`. All of it is in `data`, an `xarray.DataTree`
-    whose layout `twoaxis.diagnosis.result` documents; the properties read from it.
+    whose groups `group` returns; the properties read from it.
 
     Attributes
     ----------

@@ -71,6 +71,18 @@ class FunctionPreference(FunctionResult):
     """What a frozen field prefers of an unknown function.
 
     Made by `Score.function`, which adds the directions, or by `FrozenScan.function`.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> x = np.linspace(0, 1, 40)
+    >>> k = ta.UnknownFunction(nodes=3, domain=(0, 1), bounds=(0.1, 10.0), delivered=[1, 2, 4])
+    >>> score = ta.score(lambda k: k(x) - (1 + x), {"k": k}, ta.views.Pointwise(), points=x)
+    >>> print(score.function("k").summary().round(2).to_string(index_names=False))
+         center  preferred  displacement
+    0.0     1.0       1.00         -0.00
+    0.5     2.0       1.56         -0.25
+    1.0     4.0       2.43         -0.50
     """
 
     schema = "function-preference"

@@ -42,6 +42,13 @@ class InputMap(NamedTuple):
         ``ds_i/dz_a`` and ``d^2 s_i/dz_a^2``. The chain rule turns a network's derivatives by its
         inputs into those by the coordinates: ``N_a = sum_i N_i s_i,a`` and
         ``N_aa = sum_ij N_ij s_i,a s_j,a + sum_i N_i s_i,aa``.
+
+    Examples
+    --------
+    >>> from twoaxis.problems import BURGERS
+    >>> inputs = BURGERS.ansatz.inputs(np.array([[0.5, 0.2]]))  # the coordinates themselves
+    >>> inputs.values.tolist(), inputs.first.tolist()
+    ([[0.5, 0.2]], [[[1.0, 0.0], [0.0, 1.0]]])
     """
 
     values: FloatArray
@@ -117,6 +124,13 @@ def compose(
         entries; a derivative needs all those of lower order.
     lift, factor : mapping of str to array
         ``g`` and ``phi`` likewise. Entries that the network does not have are ignored.
+
+    Examples
+    --------
+    >>> network = {"u": 1.0, "u_x": 2.0}
+    >>> lift, factor = {"u": 3.0, "u_x": 0.0}, {"u": 0.5, "u_x": 1.0}
+    >>> compose(network, lift, factor)
+    {'u': 3.5, 'u_x': 2.0}
     """
     return {key: _product_rule(key, network, lift, factor) for key in network}
 

@@ -41,7 +41,14 @@ class Stencil(Protocol):
 
 @dataclass(frozen=True)
 class FixedEnds:
-    """Dirichlet conditions: the two ends keep these values."""
+    """Dirichlet conditions: the two ends keep these values.
+
+    Examples
+    --------
+    >>> from twoaxis.problems import BURGERS
+    >>> BURGERS.ends
+    FixedEnds(left=0.0, right=0.0)
+    """
 
     left: float
     right: float
@@ -54,7 +61,14 @@ class FixedEnds:
 
 @dataclass(frozen=True)
 class ZeroFlux:
-    """Homogeneous Neumann conditions: each end copies its neighbor."""
+    """Homogeneous Neumann conditions: each end copies its neighbor.
+
+    Examples
+    --------
+    >>> from twoaxis.problems import ALLEN_CAHN
+    >>> ALLEN_CAHN.ends
+    ZeroFlux()
+    """
 
     def impose(self, nodes: FloatArray) -> None:
         """Overwrite the end nodes of an array whose first axis is space."""

@@ -32,6 +32,16 @@ def benchmark_draws(*, progress: bool = True) -> pd.DataFrame:
     pandas.DataFrame
         Columns ``problem``, ``dataset`` (the layout seed), ``parameter``, ``truth``,
         ``estimate`` and ``error_percent``.
+
+    Examples
+    --------
+    >>> from twoaxis.resolution import benchmark_draws
+    >>> draws = benchmark_draws()  # doctest: +SKIP
+    >>> print(draws[["problem", "dataset", "error_percent"]].head(3).round(3))  # doctest: +SKIP
+       problem  dataset  error_percent
+    0  burgers        8          2.383
+    1  burgers        9          1.477
+    2  burgers       10          1.023
     """
     rows = []
     for problem in SCALAR_BENCHMARKS:
@@ -61,6 +71,22 @@ def resolution_table(resolutions: Mapping[str, Resolution]) -> pd.DataFrame:
     resolutions : mapping of str to Resolution
         Of one parameter each. For the overall rows they must have the same number of layouts
         and replicas, so that every problem has the same weight.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> from twoaxis.resolution import resolution_table
+    >>> t = np.linspace(0, 4, 40)
+    >>> def study(rate):
+    ...     known = {"k": ta.Parameter(truth=rate, bounds=(0.1, 4.0))}
+    ...     return ta.resolve(
+    ...         lambda k: np.exp(-k * t), known, noise=0.05, replicas=20, bank=25, progress=False
+    ...     )
+    >>> table = resolution_table({"slow": study(0.5), "fast": study(1.0)})
+    >>> table.index.tolist()
+    ['slow', 'fast', 'overall', 'overall, stratified']
+    >>> table.loc["slow", ["mean", "fisher"]].round(1).tolist()
+    [1.4, 2.1]
     """
     for name, found in resolutions.items():
         if len(found.parameters) > 1:

@@ -226,7 +226,7 @@ def leaves_bounds(
 
 @dataclass(frozen=True)
 class NeededObservations:
-    """What would bring the error down to a tolerance.
+    """How many observations, or how little noise, would bring the error down to a tolerance.
 
     Attributes
     ----------
@@ -241,6 +241,13 @@ class NeededObservations:
         Needed number of observations; never below `count`.
     noise_factor : float
         Needed multiple of the noise, with the present observations.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> needed = ta.needed_observations(error_percent=8.0, tolerance_percent=2.0, count=30)
+    >>> needed.factor, needed.observations, needed.noise_factor
+    (16.0, 480, 0.25)
     """
 
     error_percent: float

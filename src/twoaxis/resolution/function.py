@@ -99,6 +99,22 @@ class FunctionResolution(FunctionResult):
     """How well the observations of one layout determine an unknown function.
 
     Made by `Resolution.function`.
+
+    Examples
+    --------
+    >>> import numpy as np, twoaxis as ta
+    >>> x = np.linspace(0, 1, 40)
+    >>> k = ta.UnknownFunction(nodes=3, domain=(0, 1), bounds=(0.1, 10.0), delivered=[1, 2, 4])
+    >>> found = ta.resolve(lambda k: k(x), {"k": k}, noise=0.05, replicas=5, progress=False)
+    >>> band = found.function("k")
+    >>> table = band.summary()[["center", "lower", "upper", "length_scale"]].round(2)
+    >>> print(table.to_string(index_names=False))
+         center  lower  upper  length_scale
+    0.0     1.0   0.96   1.04          0.25
+    0.5     2.0   1.97   2.03          0.50
+    1.0     4.0   3.96   4.04          0.25
+    >>> round(band.degrees_of_freedom, 1), band.determined_places
+    (3.0, [(0.0, 1.0)])
     """
 
     schema = "function-resolution"

@@ -72,18 +72,32 @@ ta.load_runs(".", problem=MINE). No file here holds code, and reading them runs 
 
 @dataclass
 class Export:
-    """What was handed over.
+    """What an export contains.
 
     Attributes
     ----------
     target : path
-        Where it lies. Nothing was written where no run is sound.
+        Where it was written. Nothing is written if no run is sound.
     keys : list of str
         The runs in it.
     not_rebuilt : list of Finding
-        Those among them whose problem is not built in: their checksums were compared.
+        Those among them whose problem is not built in; their checksums were compared.
     left_out : list of Finding
         Runs that are damaged or could not be read.
+
+    Examples
+    --------
+    >>> import tempfile, twoaxis as ta
+    >>> from pathlib import Path
+    >>> from twoaxis.runs.export import export
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Path(folder, "runs")
+    ...     runs = ta.train(
+    ...         "burgers", datasets=8, steps=3, residual_points=50, store=store, progress=False
+    ...     )
+    ...     found = export(ta.RunStore(store), Path(folder, "runs.zip"), progress=False)
+    >>> found.keys == list(runs.keys), found.not_rebuilt, found.left_out
+    (True, [], [])
     """
 
     target: Path
@@ -113,6 +127,20 @@ def export(
         Keys, beginnings that only one key has, or patterns with ``*``. Without it, all runs.
     progress : bool
         Show a progress bar.
+
+    Examples
+    --------
+    >>> import tempfile, twoaxis as ta
+    >>> from pathlib import Path
+    >>> from twoaxis.runs.export import export
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Path(folder, "runs")
+    ...     runs = ta.train(
+    ...         "burgers", datasets=8, steps=3, residual_points=50, store=store, progress=False
+    ...     )
+    ...     found = export(ta.RunStore(store), Path(folder, "runs.zip"), progress=False)
+    >>> found.target.name, len(found.keys), found.left_out
+    ('runs.zip', 1, [])
     """
     free = _free_target(target, store)
     places = look_through(store).places if keys is None else find_runs(store, keys)

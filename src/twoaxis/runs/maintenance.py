@@ -296,13 +296,27 @@ def list_runs(store: RunStore) -> pd.DataFrame:
 
     The columns are ``key``, ``problem``, ``method``, ``dataset``, ``seed``, ``steps``,
     ``conditions``, ``precision``, ``status``, ``twoaxis`` (the version that wrote the run),
-    ``bytes`` on disk, and ``delivered_NAME`` for every parameter. Arrays are not read. Whatever
-    stands where a run belongs has a row; of one that is damaged, the status says so and the
-    columns from its manifest are empty.
+    ``bytes`` on disk, and ``delivered_NAME`` for every parameter. Arrays are not read. Everything
+    in the place of a run has a row; for a damaged one the status says so, and the columns from its
+    manifest are empty.
 
     Parameters
     ----------
     store : RunStore
+
+    Examples
+    --------
+    >>> import tempfile, twoaxis as ta
+    >>> from twoaxis.runs.maintenance import list_runs
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = ta.RunStore(folder)
+    ...     runs = ta.train(
+    ...         "burgers", datasets=8, steps=3, residual_points=50, store=store, progress=False
+    ...     )
+    ...     table = list_runs(store)
+    >>> print(table[["problem", "method", "dataset", "steps", "status"]])
+       problem method dataset  steps    status
+    0  burgers    rba       8      3  finished
     """
     return frame_of(run_rows(store))
 
@@ -444,17 +458,32 @@ class Verification:
     Attributes
     ----------
     runs, checkpoints : int
-        How many are sound: checksums fit, and a run can be built again.
+        How many are sound: the checksums match, and a run can be rebuilt.
     not_rebuilt : list of Finding
-        Runs whose checksums fit, on problems that are not built in.
+        Runs whose checksums match, on problems that are not built in.
     damaged : list of Finding
         Runs and checkpoints that must not be used, with the reason, and where they were moved.
     unread : list of Finding
-        What could not be looked at, or was written by another version. It stays where it is.
+        What could not be read, or was written by another version. It is left in place.
     leftovers : list of Finding
-        Names that are no runs, links, and temporaries that somebody abandoned. They do no harm.
+        Names that are not runs, links, and abandoned temporary files. They are harmless.
     set_aside : int
-        How many damaged ones had been set aside before.
+        How many damaged ones had already been set aside.
+
+    Examples
+    --------
+    >>> import tempfile, twoaxis as ta
+    >>> from twoaxis.runs.maintenance import verify
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = ta.RunStore(folder)
+    ...     runs = ta.train(
+    ...         "burgers", datasets=8, steps=3, residual_points=50, store=store, progress=False
+    ...     )
+    ...     arrays = store.path(runs.keys[0]) / "arrays.safetensors"
+    ...     _ = arrays.write_bytes(arrays.read_bytes()[:-1])  # one byte is lost
+    ...     found = verify(store, progress=False)
+    >>> found.ok, found.runs, len(found.damaged)
+    (False, 0, 1)
     """
 
     runs: int = 0
@@ -483,6 +512,19 @@ def verify(store: RunStore, set_aside: bool = False, progress: bool = True) -> V
         Move what is damaged to ``damaged/``, with the reason beside it. Training makes it again.
     progress : bool
         Show a progress bar.
+
+    Examples
+    --------
+    >>> import tempfile, twoaxis as ta
+    >>> from twoaxis.runs.maintenance import verify
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = ta.RunStore(folder)
+    ...     runs = ta.train(
+    ...         "burgers", datasets=8, steps=3, residual_points=50, store=store, progress=False
+    ...     )
+    ...     found = verify(store, progress=False)
+    >>> found.ok, found.runs, found.damaged
+    (True, 1, [])
     """
     if set_aside:
         ensure_directory(store.directory)  # says now that it cannot be written to, not at the end
@@ -578,17 +620,30 @@ class Removal(NamedTuple):
 
 
 def plan(store: RunStore, *, damaged: bool = False) -> list[Removal]:
-    """Return what can go from a store; nothing is removed.
+    """Return what can be removed from a store, without removing it.
 
-    Temporary files that nobody has written to for an hour can go, unless one holds a complete run
-    that the store lacks. A checkpoint can go when all its runs are there, complete and not older
-    than itself: with older ones it belongs to a training that was to replace them.
+    Temporary files that have not been written to for an hour can be removed, unless one holds a
+    complete run that the store lacks. A checkpoint can be removed when all its runs are there,
+    complete and not older than itself: with older ones it belongs to a training that was to replace
+    them.
 
     Parameters
     ----------
     store : RunStore
     damaged : bool
         Also what was set aside as damaged.
+
+    Examples
+    --------
+    >>> import tempfile, twoaxis as ta
+    >>> from twoaxis.runs.maintenance import plan
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = ta.RunStore(folder)
+    ...     runs = ta.train(
+    ...         "burgers", datasets=8, steps=3, residual_points=50, store=store, progress=False
+    ...     )
+    ...     print(plan(store))  # nothing to remove
+    []
     """
     contents = look_through(store)
     reasons: list[tuple[Path, str]] = [
@@ -605,15 +660,27 @@ def plan(store: RunStore, *, damaged: bool = False) -> list[Removal]:
 
 
 def prune(removals: Iterable[Removal]) -> list[Finding]:
-    """Remove what a plan names, and return what could not be removed, with the reason.
+    """Remove what a plan lists, and return what could not be removed, with the reason.
 
-    No link is followed: of a link, the link itself goes. What has changed since it was planned
-    stays.
+    No link is followed: only the link itself is removed. What has changed since it was planned is
+    kept.
 
     Parameters
     ----------
     removals : iterable of Removal
         From `plan`.
+
+    Examples
+    --------
+    >>> import tempfile, twoaxis as ta
+    >>> from twoaxis.runs.maintenance import plan, prune
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = ta.RunStore(folder)
+    ...     runs = ta.train(
+    ...         "burgers", datasets=8, steps=3, residual_points=50, store=store, progress=False
+    ...     )
+    ...     print(prune(plan(store)))  # everything in the plan was removed
+    []
     """
     left = []
     for path, size, _ in removals:

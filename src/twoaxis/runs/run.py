@@ -48,6 +48,13 @@ class Snapshot:
         The parameters at that step.
     view : View
         The training view, with the weights of the loss evaluated last.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> run = ta.train("burgers", datasets=8, steps=3, residual_points=50, progress=False)[0]
+    >>> run.final.step, sorted(run.final.delivered), run.final.view.describe()
+    (3, ['nu'], 'weighted')
     """
 
     step: int

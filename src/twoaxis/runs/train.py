@@ -200,6 +200,20 @@ def train_specs(
 
     For runs whose starting or fixed values differ. `require_one` raises the first error if all of
     them failed; without it the table says why each did.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> from twoaxis.runs import train_specs
+    >>> from twoaxis.training import RunSpec
+    >>> run = ta.train("burgers", datasets=8, steps=3, residual_points=50, progress=False)[0]
+    >>> specs = [
+    ...     RunSpec(dataset=run.dataset, seed=0, start={"nu": value}, fixed=frozenset({"nu"}))
+    ...     for value in (0.005, 0.02)
+    ... ]
+    >>> runs = train_specs(run.settings, specs, progress=False)
+    >>> [round(each.delivered["nu"], 4) for each in runs]
+    [0.005, 0.02]
     """
     check_specs(settings.problem, specs)
     steps = snapshot_steps(snapshots, settings.steps)

@@ -1,9 +1,9 @@
 """What is read from a trained field: one table per readout, one or more rows per field.
 
 Unless a readout says otherwise, it is centered on the truth and inside the published parameter
-bounds, whatever the network delivered. As in the study, derivatives are centered differences in
-log coordinates and the selected minimum is that of the grid; the refined minimum and that of
-the truth's own basin stand beside it. Everything is float64.
+bounds, whatever the network delivered. As in the study, derivatives are centered differences in log
+coordinates and the selected minimum is that of the grid; the refined minimum and that of the
+truth's own basin are also given. Everything is computed in float64.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ PAGE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What a call of `reproduce` made.
+    """The result of `twoaxis.reproduce`.
 
     Attributes
     ----------
@@ -69,6 +69,13 @@ class Reproduction:
         The blocks of this call, as they stand in ``blocks/NAME.json``.
     seconds : dict of str to float
         What each block of this call took.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> found = ta.reproduce("resolution", scale="smoke", out="smoke")  # doctest: +SKIP
+    >>> found.records[0]["name"], found.page.name  # doctest: +SKIP
+    ('resolution', 'index.html')
     """
 
     directory: Path
@@ -114,7 +121,10 @@ def reproduce(
 
     Examples
     --------
-    >>> found = ta.reproduce("resolution", out="resolution")  # doctest: +SKIP
+    >>> import twoaxis as ta
+    >>> found = ta.reproduce("resolution", scale="smoke", out="smoke")  # doctest: +SKIP
+    >>> sorted(path.name for path in found.directory.iterdir())  # doctest: +SKIP
+    ['blocks', 'fields', 'figures', 'figures.csv', 'index.html', 'readouts', 'tables']
     """
     chosen = _chosen(blocks)
     if scale not in SCALES:

@@ -30,7 +30,18 @@ Gradient = Any  # a pytree of arrays
 
 
 class GradientRule(Protocol):
-    """What a method needs of a gradient rule."""
+    """The interface of a gradient rule.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> class Half:
+    ...     def combine(self, data, residual):
+    ...         return jax.tree.map(lambda d, r: d + 0.5 * r, data, residual)
+    >>> data, residual = {"w": jnp.array([1.0, 0.0])}, {"w": jnp.array([-1.0, 1.0])}
+    >>> Half().combine(data, residual)["w"].tolist()
+    [0.5, 0.5]
+    """
 
     def combine(self, data: Gradient, residual: Gradient) -> Gradient:
         """Return the gradient that the optimizer sees."""
@@ -57,7 +68,16 @@ class Add:
 @final
 @dataclass(frozen=True)
 class ProjectBoth:
-    """Where the two are in conflict, each loses the part that undoes the other (PCGrad)."""
+    """Where the two are in conflict, each loses the part that undoes the other (PCGrad).
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from twoaxis.training.rules import ProjectBoth
+    >>> data, residual = {"w": jnp.array([1.0, 0.0])}, {"w": jnp.array([-1.0, 1.0])}
+    >>> ProjectBoth().combine(data, residual)["w"].tolist()
+    [0.5, 1.5]
+    """
 
     def combine(self, data: Gradient, residual: Gradient) -> Gradient:
         """Return the sum of both projections; each uses the other as it came."""
@@ -73,6 +93,14 @@ class ProjectResidual:
     ----------
     scale : float
         Factor of the residual's gradient by the network's weights.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from twoaxis.training.rules import ProjectResidual
+    >>> data, residual = {"w": jnp.array([1.0, 0.0])}, {"w": jnp.array([-1.0, 1.0])}
+    >>> ProjectResidual(scale=0.5).combine(data, residual)["w"].tolist()
+    [1.0, 0.5]
     """
 
     scale: float = 0.5
@@ -124,6 +152,22 @@ class Moment:
         Steps in all.
     warmup : int
         The step at which the parameters begin to move.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from twoaxis.training.rules import Attention, Moment
+    >>> moment = Moment(
+    ...     residual=jnp.array([0.25, -0.5]),
+    ...     sensitivity=lambda: jnp.ones((2, 1)),
+    ...     modes=None,
+    ...     step=jnp.array(0),
+    ...     steps=100,
+    ...     warmup=0,
+    ... )
+    >>> rule = Attention(decay=0.5, increment=0.5)
+    >>> rule.update(rule.initial(2, 0), moment)["points"].tolist()
+    [0.25, 0.5]
     """
 
     residual: jax.Array
@@ -135,7 +179,22 @@ class Moment:
 
 
 class WeightRule(Protocol):
-    """What a method needs of a weight rule."""
+    """The interface of a weight rule.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> class Late:
+    ...     needs_modes = False  # the second half of the points counts twice
+    ...
+    ...     def initial(self, points, modes):
+    ...         return {"points": jnp.where(jnp.arange(points) < points // 2, 1.0, 2.0**0.5)}
+    ...
+    ...     def update(self, weights, moment):
+    ...         return weights
+    >>> (Late().initial(4, 0)["points"] ** 2).round(3).tolist()
+    [1.0, 1.0, 2.0, 2.0]
+    """
 
     @property
     def needs_modes(self) -> bool:
@@ -237,6 +296,22 @@ class RetainStrength:
     ----------
     share : float
         Of the strength, between 0 and 1.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from twoaxis.training.rules import Moment, RetainStrength
+    >>> moment = Moment(
+    ...     residual=jnp.zeros(3),
+    ...     sensitivity=lambda: jnp.ones((3, 1)),
+    ...     modes=jnp.diag(jnp.array([2.0, 1.0, 0.1])),
+    ...     step=jnp.array(0),
+    ...     steps=100,
+    ...     warmup=0,
+    ... )
+    >>> rule = RetainStrength(share=0.9)
+    >>> rule.update(rule.initial(3, 3), moment)["modes"].tolist()  # the last mode is dropped
+    [1.0, 1.0, 0.0]
     """
 
     share: float = 0.9

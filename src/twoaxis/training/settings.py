@@ -70,6 +70,16 @@ class Settings:
         Factor of the boundary term beside the data term, which it joins.
     warmup : float
         Share of the steps during which the parameters rest.
+
+    Examples
+    --------
+    >>> import dataclasses, twoaxis as ta
+    >>> run = ta.train("burgers", datasets=8, steps=3, residual_points=50, progress=False)[0]
+    >>> run.settings.steps, run.settings.conditions, run.settings.precision
+    (3, 'soft', 'float32')
+    >>> longer = dataclasses.replace(run.settings, steps=5000)  # for twoaxis.runs.train_specs
+    >>> longer.steps
+    5000
     """
 
     problem: Problem
@@ -182,6 +192,19 @@ class RunSpec:
         Physical values at which the parameters start.
     fixed : frozenset of str
         Parameters that keep their starting value.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> from twoaxis.training import RunSpec
+    >>> spec = RunSpec(
+    ...     dataset=ta.published_dataset("burgers", 8),
+    ...     seed=0,
+    ...     start={"nu": 0.02},
+    ...     fixed=frozenset({"nu"}),
+    ... )
+    >>> spec.dataset.label, spec.seed, spec.start
+    ('8', 0, {'nu': 0.02})
     """
 
     dataset: Dataset

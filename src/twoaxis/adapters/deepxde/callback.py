@@ -27,12 +27,23 @@ def deepxde_callback(follower: Follower, *, stop: bool = False) -> Any:
 
     Examples
     --------
-    After ``model.compile("adam", lr=1e-3, external_trainable_variables=[C])``::
-
-        parameters = {"C": (C, ta.Parameter(bounds=(0.1, 10)))}
-        follower = ta.Follower(lambda: ta.from_deepxde(model, parameters))
-        model.train(iterations=20000, callbacks=[ta.deepxde_callback(follower)])
-        follower.plot()
+    >>> import os
+    >>> os.environ["DDE_BACKEND"] = "pytorch"
+    >>> import deepxde as dde, numpy as np, twoaxis as ta
+    >>> rate = dde.Variable(2.0)
+    >>> def decay(t, u):
+    ...     return dde.grad.jacobian(u, t) + rate * u
+    >>> start = dde.icbc.PointSetBC(np.zeros((1, 1)), np.ones((1, 1)))
+    >>> data = dde.data.PDE(dde.geometry.TimeDomain(0, 1), decay, [start], num_domain=20)
+    >>> model = dde.Model(data, dde.nn.FNN([1, 8, 1], "tanh", "Glorot normal"))
+    >>> model.compile("adam", lr=1e-3, external_trainable_variables=[rate], verbose=0)
+    >>> parameters = {"rate": (rate, ta.Parameter(bounds=(0.1, 10)))}
+    >>> follower = ta.Follower(
+    ...     lambda: ta.from_deepxde(model, parameters), every=10, max_share=1.0, progress=False
+    ... )
+    >>> _ = model.train(iterations=30, callbacks=[ta.deepxde_callback(follower)], verbose=0)
+    >>> follower.summary().index.get_level_values("step").tolist()
+    [1, 11, 21, 30]
     """
     # Whoever has a model has imported the library; importing it here would choose a backend.
     dde: Any = sys.modules.get("deepxde")

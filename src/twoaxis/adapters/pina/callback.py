@@ -27,11 +27,17 @@ def lightning_callback(follower: Follower, *, stop: bool = False) -> Any:
 
     Examples
     --------
-    With a solver of an ``InverseProblem``::
+    With the solver of `twoaxis.from_pina`'s example::
 
-        follower = ta.Follower(lambda: ta.from_pina(solver))
-        Trainer(solver, max_epochs=20000, callbacks=[ta.lightning_callback(follower)]).train()
-        follower.plot()
+        follower = ta.Follower(lambda: ta.from_pina(solver), every=1, max_share=1.0)
+        Trainer(solver, max_epochs=3, callbacks=[ta.lightning_callback(follower)]).train()
+        print(follower.summary().index.get_level_values("step").tolist())
+
+    This prints:
+
+    .. code-block:: text
+
+        [1, 2, 3]
     """
     lightning: Any = foreign("lightning.pytorch", "pina", "twoaxis.lightning_callback")
 

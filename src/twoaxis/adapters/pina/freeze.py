@@ -114,10 +114,30 @@ def from_pina(
 
     Examples
     --------
-    After ``trainer.train()``::
+    For the rate k of a decay, after three epochs on 20 points::
 
-        frozen = ta.from_pina(solver, {"k": ta.Parameter(truth=0.2, bounds=(0.02, 2.0))})
-        print(ta.audit(frozen, tolerance=ta.Tolerance(material=5, resolution=5, preference=5)))
+        def decay(input_, output_, params_):
+            return grad(output_, input_) + params_["k"] * output_
+
+        class Decay(TimeDependentProblem, InverseProblem):
+            output_variables = ["u"]
+            temporal_domain = CartesianDomain({"t": [0, 1]})
+            unknown_parameter_domain = CartesianDomain({"k": [0.1, 10]})
+            domains = {"inside": temporal_domain}
+            conditions = {"inside": Condition(domain="inside", equation=Equation(decay))}
+
+        problem = Decay()
+        problem.discretise_domain(20, "grid")
+        solver = PINN(problem, FeedForward(1, 1, layers=[8]))
+        Trainer(solver, max_epochs=3).train()
+        frozen = ta.from_pina(solver, {"k": ta.Parameter(truth=1.0, bounds=(0.1, 10.0))})
+        print(frozen.points.shape, frozen.axes, list(frozen.parameters))
+
+    This prints:
+
+    .. code-block:: text
+
+        (20, 1) ('t',) ['k']
 
     A complete training with its audit is in ``examples/pina_inverse.py``.
     """

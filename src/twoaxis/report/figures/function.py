@@ -356,7 +356,7 @@ def plot_function_directions(
 ) -> Any:
     """Draw the directions of an unknown function that are determined least, as functions.
 
-    Of a resolution, the eigenvectors of the Fisher information, labelled with the standard error
+    Of a resolution, the eigenvectors of the Fisher information, labeled with the standard error
     along them; of a score, those of the strength H, with their eigenvalues as a share of the
     largest. Other parameters are left free.
 

@@ -41,7 +41,7 @@ def plot_profile(
     The field is held. Nuisance parameters are at their minimum for every value. Of several
     parameters of interest the others stay at the center, so that the curve is a slice of the loss
     and not its profile; it is named so, and the joint minimum need not lie on it. The quadratic
-    model is that of the residual linearized at the center. A minimum on a bound is labelled as
+    model is that of the residual linearized at the center. A minimum on a bound is labeled as
     such.
 
     Parameters

@@ -198,6 +198,13 @@ class Dask:
     security : distributed.Security, optional
         Credentials. Without them, those of Dask's own configuration for a scheduler that is there,
         and new ones, which nobody else has, for a cluster on this machine.
+
+    Examples
+    --------
+    >>> from twoaxis.runs.engines.dask import Dask
+    >>> engine = Dask("tls://head:8786")  # for ta.train(..., store="/shared/runs", engine=engine)
+    >>> engine.scheduler, engine.gpu
+    ('tls://head:8786', False)
     """
 
     needs_store: ClassVar[bool] = True  # runs stay where they were trained

@@ -1,7 +1,7 @@
 """Architecture transfer: the locked readout on narrower and on wider networks.
 
 PCGrad and PatchEvidence on four datasets of three problems, with networks of width 32 and depth 3
-and of width 128 and depth 4: 48 fields, each scanned under the pointwise view. Intervals draw
+and of width 128 and depth 4: 48 fields, each scanned under the pointwise view. Intervals resample
 problem and dataset together.
 """
 

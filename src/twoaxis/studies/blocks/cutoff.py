@@ -1,8 +1,8 @@
 """Cutoff: does a frozen Gaussian profile gain from rank 256 over rank 64?
 
-For each of the twenty-four development fields the error of the grid minimum under both ranks. A
-field is improved when the error is smaller under rank 256, and tied when both ranks select the
-same candidate.
+The block compares the error of the grid minimum under both ranks, for each of the twenty-four
+development fields. A field is improved when the error is smaller under rank 256, and tied when both
+ranks select the same candidate.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ both are compared with the displacement :math:`d` of the refined minimum,
 .. math:: \cos = \frac{D_f \cdot d}{|D_f|\,|d|}, \qquad e = \frac{|D - d|}{|d|}.
 
 Box normalization divides both coordinates by the widths of the box first. That the diagonal step
-misses the full one by the coupling, in the norm of :math:`H`, is algebra and no finding; how
-well the full step meets the curved profile is. Intervals draw dataset seeds, with the fields of
-both methods.
+misses the full one by the coupling, in the norm of :math:`H`, is algebra and not a finding; how
+well the full step predicts the minimum of the curved profile is one. Intervals draw dataset seeds,
+with the fields of both methods.
 """
 
 from __future__ import annotations

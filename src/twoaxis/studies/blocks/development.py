@@ -1,7 +1,7 @@
 """Development: does the displacement find the minimum of the frozen profile?
 
 Twenty-four fields (patch, rank-64, full-rank Gaussian and RBA on datasets 8 and 9 of three
-problems), each scanned under three views: 72 profiles. Intervals draw whole fields, so that the
+problems), each scanned under three views: 72 profiles. Intervals resample whole fields, so that the
 three views of one field stay together.
 """
 

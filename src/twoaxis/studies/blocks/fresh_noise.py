@@ -1,10 +1,10 @@
 """Fresh noise: 240 unchanged RBA trainings on new noise, and the matched fit of each dataset.
 
 Twenty noise vectors for each problem, shared by four layouts. Three questions: does the
-displacement under the final RBA weights find the minimum of the same profile, does training
-deliver it, and is the pipeline better or worse than the matched forward fit on the very same
-data? Last come the orders and routes that the study states in words. Resampling draws problem
-and noise vector together and keeps the four layouts of each.
+displacement under the final RBA weights find the minimum of the same profile, does training deliver
+it, and is the pipeline better or worse than the matched forward fit on the very same data? The
+rankings and routes that the study states in words come last. Intervals resample problem and noise
+vector together and keep the four layouts of each.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Generating solver: which parameter does the equation itself find in the noise-free data?
 
 The study takes its data from a solver on a grid and its truth from the parameter of that solver. A
-network solves the equation. Without noise, what would it have to find? For each problem the best
-parameter of the equation, on the four layouts and on the whole field. Nothing is trained, and
-nothing is drawn.
+network solves the equation. Without noise, what would it have to find? The block computes the best
+parameter of the equation for each problem, on the four layouts and on the whole field. Nothing is
+trained, and nothing is random.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ selected whose fields predict the other halves best: it minimizes
 :math:`\sum_{k} \operatorname{mean}_{i \notin k} (u_k(z_i) - y_i)^2` over both halves k. Its place
 is given as a share of the range of the logarithm. The first candidate wins a tie.
 
-Beside it stand what the plain RBA field of the same dataset delivered, one Gauss–Newton step of
-the forward model from there, and the matched maximum-likelihood fit.
+For comparison there are the value that the plain RBA field of the same dataset delivered, one
+Gauss–Newton step of the forward model from there, and the matched maximum-likelihood fit.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@ r"""Operator interventions: a better field is not a better parameter.
 The twenty-four development fields, by what training returned: the absolute percentage error of
 the parameter and the relative L2 error of the field.
 
-Beside them, residuals that the patch view cannot see, which need no field. White residuals lose
-their mean in every occupied patch; the rest has zero patch loss and a positive pointwise loss. The
-ratio of a view's loss to the pointwise loss is the share of such a residual that the view sees,
+The block also measures residuals that the patch view cannot see, for which no field is needed. From
+white residuals the mean of every occupied patch is subtracted; what remains has zero patch loss and
+a positive pointwise loss. The ratio of a view's loss to the pointwise loss is the share of such a
+residual that the view sees,
 
 .. math:: 100 \cdot r^\top M r \,/\, (r^\top r / N).
 

@@ -1,7 +1,7 @@
 """Other noise: the fresh-noise block again, with noise vectors that nobody has seen.
 
 The study printed one draw of twenty noise vectors for each problem. Repetition k of this block
-takes stream k of the noise and initialization k, so that its spread holds all that chance decides
+takes stream k of the noise and initialization k, so its spread includes everything that is random
 in a published figure: the vectors, the networks and the residual sites. Repetition 0 is the
 fresh-noise block itself.
 """

@@ -1,11 +1,11 @@
 """Resolution: how well can the observations determine the parameter at all?
 
 Four layouts and 200 noise replicas for each of three problems, every dataset fitted by maximum
-likelihood with the solver that made it: 2,400 matched fits. Beside them stand the first-order
-prediction, the twelve benchmark datasets fitted the same way, and the same noisy datasets
-fitted with a coarser solver. Nothing is trained. Intervals draw problem–replica clusters, so
-that the four layouts under one noise vector stay together; the overall interval draws the
-clusters of all problems together, and the stratified one stands beside it in the table.
+likelihood with the solver that made it: 2,400 matched fits. The block also computes the first-order
+prediction, fits the twelve benchmark datasets in the same way, and fits the same noisy datasets
+with a coarser solver. Nothing is trained. Intervals resample problem–replica clusters, so that the
+four layouts under one noise vector stay together; the overall interval resamples the clusters of
+all problems together, and the table also has the stratified one.
 """
 
 from __future__ import annotations

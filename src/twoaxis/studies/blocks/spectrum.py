@@ -1,9 +1,9 @@
 """Sensitivity spectrum: which modes of the Gaussian kernel see the parameter.
 
 Mean shares of the strength in the leading 64 modes, the next 192 and all others, for the
-development fields and for those of the score-ratio holdout. The published reading resolves the
-pointwise strength in the kernel's eigenvectors, shares of j_k^2; shares of lambda_k j_k^2, which
-the formulas of the study name, stand beside it.
+development fields and for those of the score-ratio holdout. The published shares are those of the
+pointwise strength in the kernel's eigenvectors, j_k^2; the table also has the shares of lambda_k
+j_k^2, which the formulas of the study name.
 """
 
 from __future__ import annotations

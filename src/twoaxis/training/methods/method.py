@@ -41,6 +41,13 @@ class Recipe:
     defaults : mapping of str to value
         Settings that take these values where none are given, in place of the published ones:
         some of ``steps``, ``network``, ``conditions``, ``precision``, ``residual_points``.
+
+    Examples
+    --------
+    >>> import twoaxis as ta
+    >>> recipe = ta.methods.Recipe(view=ta.views.Patch(cells=8), warmup=0.2)
+    >>> recipe.view.describe(), recipe.weights, recipe.gradient, recipe.warmup
+    ('patch, 8 cells per axis', Uniform(needs_modes=False), Add(), 0.2)
     """
 
     view: View = field(default_factory=Pointwise)
@@ -74,7 +81,27 @@ class Recipe:
 
 @runtime_checkable
 class Method(Protocol):
-    """A name for tables and files, and the recipe. Options are dataclass fields."""
+    """The interface of a training method: a name and a recipe. Options are dataclass fields.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import twoaxis as ta
+    >>> @dataclass(frozen=True)
+    ... class Patches:
+    ...     cells: int = 16
+    ...
+    ...     @property
+    ...     def name(self):
+    ...         return "patches"
+    ...
+    ...     def recipe(self):
+    ...         return ta.methods.Recipe(view=ta.views.Patch(cells=self.cells))
+    >>> isinstance(Patches(), ta.methods.Method)
+    True
+    >>> Patches().recipe().view.describe()  # ta.train("burgers", method=Patches()) trains with it
+    'patch, 16 cells per axis'
+    """
 
     @property
     def name(self) -> str:
