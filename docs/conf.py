@@ -98,21 +98,19 @@ REWRITTEN = {
 
 
 ACCENTS = "ˆ¯˜˙"
-MATHML = "http://www.w3.org/1998/Math/MathML"
-ElementTree.register_namespace("", MATHML)
 
 
 def with_index_beside(formula):
     """Put the index of an accented letter beside it: docutils puts it below."""
-    # XML knows the names of five characters, and docutils writes others.
+    # XML knows the names of five characters, and docutils writes others. A page needs no namespace.
     named = re.sub(r"&(?!(?:lt|gt|amp|quot|apos);)\w+;", lambda name: unescape(name[0]), formula)
-    tree = ElementTree.fromstring(named)
-    for element in tree.iter(f"{{{MATHML}}}munderover"):
+    tree = ElementTree.fromstring(re.sub(' xmlns="[^"]*"', "", named, count=1))
+    for element in tree.iter("munderover"):
         letter, index, above = element
         if above.text and above.text in ACCENTS:
-            accented = ElementTree.Element(f"{{{MATHML}}}mover", accent="true")
+            accented = ElementTree.Element("mover", accent="true")
             accented.extend([letter, above])
-            element.tag, element[:] = f"{{{MATHML}}}msub", [accented, index]
+            element.tag, element[:] = "msub", [accented, index]
     return ElementTree.tostring(tree, encoding="unicode")
 
 
