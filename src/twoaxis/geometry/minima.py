@@ -303,12 +303,19 @@ class OneParameterScan:
         """
         from scipy.optimize import brentq, minimize_scalar
 
-        found = minimize_scalar(self.profile.value, bounds=(left, right), method="bounded")
+        # All tolerances are shares of the interval: the coordinate has the units of the parameter.
+        width = right - left
+        found = minimize_scalar(
+            self.profile.value,
+            bounds=(left, right),
+            method="bounded",
+            options={"xatol": 1e-5 * width},
+        )
         near = float(min((found.x, middle), key=self.profile.value))
-        reach = 1e-3 * (right - left)
+        reach = 1e-3 * width
         a, b = max(near - reach, left), min(near + reach, right)
         if self.profile.slope(a) < 0 < self.profile.slope(b):
-            return float(brentq(self.profile.slope, a, b, xtol=1e-15, rtol=1e-15))
+            return float(brentq(self.profile.slope, a, b, xtol=1e-14 * width, rtol=1e-15))
         return near
 
 

@@ -346,8 +346,8 @@ def direct_minimum(
     return np.asarray(found)
 
 
-# Accuracy of a direct search, as a share of what stands for 100%.
-DIRECT_ATOL = 1e-8
+# Accuracy of a direct search, as a share of what stands for 100%, and of a standard error.
+DIRECT_ATOL, DIRECT_ERRORS = 1e-8, 1e-3
 # A bank is good enough when it moves estimates by less than this share of a standard error.
 BANK_ACCURACY = 0.05
 # A bank is not refined beyond this many entries.
@@ -400,7 +400,9 @@ def check_bank(
     ranked = ranked[: inside.sum() or None]
     chosen = ranked[np.unique(np.linspace(0, len(ranked) - 1, validate).round().astype(int))]
     place, number = np.divmod(chosen, estimates.shape[1])
-    near, atol = estimates[place, number], DIRECT_ATOL * float(setup.units[0])
+    near = estimates[place, number]
+    standard_error = np.array([1 / np.sqrt(facts[k].matrix[0, 0]) for k in place])
+    atol = min(DIRECT_ATOL * float(setup.units[0]), DIRECT_ERRORS * float(standard_error.min()))
     found = direct_minimum(
         setup.fit_model,
         [layouts[k] for k in place],
@@ -412,7 +414,6 @@ def check_bank(
     )
     # A search that ends where it began says no more than its own accuracy.
     gap = np.where(np.isfinite(found), np.maximum(np.abs(near - found), atol), np.inf)
-    standard_error = np.array([1 / np.sqrt(facts[k].matrix[0, 0]) for k in place])
     return BankCheck(
         percent=float(100 * np.max(gap) / setup.units[0]),
         standard_errors=float(np.max(gap / standard_error)),

@@ -229,7 +229,7 @@ def resolve(
     chosen_method = _chosen_method(setup, method, replicas, bank)
     entries, check = bank, None
     while True:
-        estimator = _estimator(setup, chosen_method, entries, starts, progress)
+        estimator = _estimator(setup, chosen_method, entries, starts, derivative.steps, progress)
         known = setup.noise or estimate_noise(setup, estimator)
         whitened = setup.whitened(known)
         facts = informed(whitened)
@@ -359,12 +359,16 @@ def _chosen_method(setup: Setup, method: Method, replicas: int, bank: int) -> Me
     return "direct" if few or setup.fit_model.vectorized else "interpolant"
 
 
-def _estimator(setup: Setup, method: Method, bank: int, starts: int, progress: bool) -> Estimator:
+def _estimator(
+    setup: Setup, method: Method, bank: int, starts: int, steps: FloatArray, progress: bool
+) -> Estimator:
     if method != "bank":
         linear = method == "linear"
         total = max(SEEDS, starts) if linear else seed_count(len(setup.parameters), starts)
         with progress_bar("solving starting points", total, progress) as advance:
-            direct = build_direct(setup.fit_model, setup.q, setup.units, starts, advance, total)
+            direct = build_direct(
+                setup.fit_model, setup.q, setup.units, steps, starts, advance, total
+            )
         return LinearEstimator(direct) if linear else direct
     with progress_bar("solving the bank", bank, progress) as advance:
         built = build_bank(setup.fit_model, setup.q[0], bank, advance)
