@@ -1,4 +1,4 @@
-"""Units change numbers and nothing else: closed forms and SciPy, in nanometers and in megapascals."""
+"""Units change numbers and nothing else: closed forms and SciPy, in nanometers and megapascals."""
 
 import numpy as np
 import pytest
