@@ -136,3 +136,36 @@ def test_a_frequency_that_many_periods_determine(method):
     )
     np.testing.assert_allclose(found.estimate.squeeze(), estimates, atol=0.05 * error * omega / 100)
     assert not found.messages
+
+
+def test_a_center_that_is_zero_but_for_rounding_has_no_percentages():
+    """The truth of an offset, as 0.1 + 0.2 - 0.3: 5.6e-17, of which 0.3 is 5e17 percent."""
+    rest = ta.Parameter(truth=0.1 + 0.2 - 0.3, bounds=(-2.0, 2.0), coordinate="linear")
+    with pytest.raises(ta.InputError, match=r"a center of 5\.55e-17, zero but .* declare one"):
+        ta.score(lambda v: v - 0.3 + 0 * X, {"v": rest}, POINTWISE, points=X)
+
+
+def test_a_sign_that_the_data_do_not_determine_is_said():
+    found = ta.resolve(
+        lambda k: k**2 * X,
+        {"k": ta.Parameter(truth=1.0, bounds=(-3.0, 3.0), coordinate="linear")},
+        noise=0.02,
+        replicas=40,
+        progress=False,
+    )
+    (message,) = [m for m in found.messages if m.code == "resolution.several_minima"]
+    assert message.numbers["count"] == 40
+    assert "more observations of the same kind may not decide" in message.text
+
+
+def test_an_estimate_on_a_bound_of_zero_does_not_stop_an_audit():
+    t = np.linspace(0.1, 3, 30)
+    v = {"v": ta.Parameter(delivered=1.0, bounds=(0.0, 5.0), coordinate="linear")}
+    with pytest.warns(ta.MisfitWarning):
+        found = ta.resolve(
+            lambda v: v * t, v, noise=0.02, data=-0.3 * t, replicas=5, progress=False
+        )
+    audit = ta.audit(lambda v: v - 1 + 0 * X, v, POINTWISE, points=X, resolution=found)
+    matched = audit.group("/matched")
+    assert float(matched["estimate"].item()) == 0
+    assert float(matched["difference_percent"].item()) == pytest.approx(100.0)

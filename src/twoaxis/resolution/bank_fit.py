@@ -140,7 +140,7 @@ class BankEstimator:
         chi2 is infinite outside the usable range of the bank.
         """
         chi2 = polynomials(self.bank, layout, rows)
-        q, lowest, _ = _minima(chi2)
+        q, lowest, _, _ = _minima(chi2, 0.0)
         moved = np.broadcast_to(np.True_ if free is None else free, start.shape)[:, 0]
         interval, d = chi2.locate(start[:, 0])
         here = chi2.value(interval, np.arange(len(rows)), d)
@@ -167,10 +167,12 @@ class BankEstimator:
         return layout.white(self.bank.slope(float(coordinates[0]))[layout.columns])[:, None]
 
     def _fit(self, chi2: Polynomials) -> Fits:
-        estimate, minimum, on_bound = _minima(chi2)
+        limit = squares_limit(self.level)
+        estimate, minimum, on_bound, alone = _minima(chi2, limit)
         rows = np.arange(len(estimate))
         interval, d = chi2.locate(np.full(len(rows), self.center))
         deviance = np.maximum(chi2.value(interval, rows, d) - minimum, 0.0)
+        rise = minimum + np.maximum(limit, deviance)
         fits = Fits(
             estimate=estimate[:, None],
             chi2=minimum,
@@ -179,9 +181,9 @@ class BankEstimator:
             deviance=deviance[:, None],
             joint_deviance=deviance,
             agreeing_starts=np.ones(len(rows), dtype=np.intp),
-            center_won=np.ones(len(rows), dtype=bool),
+            center_won=alone & (_highest_between(chi2, estimate, self.center, rows) <= rise),
         )
-        return _with_sets(fits, chi2, squares_limit(self.level))
+        return _with_sets(fits, chi2, limit)
 
 
 def _with_sets(fits: Fits, chi2: Polynomials, limit: float) -> Fits:
@@ -214,8 +216,14 @@ def polynomials(bank: Bank, layout: WhitenedLayout, rows: FloatArray) -> Polynom
     return Polynomials(bank.knots, coefficients)
 
 
-def _minima(chi2: Polynomials) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Global minimum of every row: refine each knot that is lower than its neighbors."""
+def _minima(
+    chi2: Polynomials, limit: float
+) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Global minimum of every row: refine each knot that is lower than its neighbors.
+
+    Returns where it is, chi2 there, whether that is the end of the bank, and whether no other
+    minimum is as good: within `limit`, beyond a rise above that.
+    """
     value, slope = chi2.at_knots
     count = len(chi2.knots)
     padded = np.pad(value, ((1, 1), (0, 0)), constant_values=np.inf)
@@ -231,7 +239,21 @@ def _minima(chi2: Polynomials) -> tuple[FloatArray, FloatArray, NDArray[np.bool_
     lowest = chi2.value(inside, row, d)
     order = np.lexsort((lowest, row))
     best = order[np.unique(row[order], return_index=True)[1]]
-    return chi2.knots[inside[best]] + d[best], lowest[best], on_bound[best]
+    place, level = chi2.knots[inside] + d, lowest[best] + limit
+    good = np.flatnonzero(lowest <= level[row])
+    apart = _highest_between(chi2, place[good], place[best][row[good]], row[good])
+    alone = np.ones(len(best), dtype=bool)
+    alone[row[good[apart > level[row[good]]]]] = False
+    return place[best], lowest[best], on_bound[best], alone
+
+
+def _highest_between(
+    chi2: Polynomials, one: FloatArray, other: FloatArray | float, row: IndexArray
+) -> FloatArray:
+    """Return the highest chi2 of data rows at knots between two coordinates, shape (R,)."""
+    knots = chi2.knots[:, None]
+    between = (knots > np.minimum(one, other)) & (knots < np.maximum(one, other))
+    return np.asarray(np.where(between, chi2.at_knots[0][:, row], -np.inf).max(axis=0))
 
 
 def _set_end(

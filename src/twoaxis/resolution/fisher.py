@@ -78,6 +78,15 @@ class Sensitivities:
     first: FloatArray
     first_error: FloatArray
 
+    def error(self, slope: FloatArray, coarse: FloatArray) -> FloatArray:
+        """Return the relative difference of both sensitivities, whitened, (n, d), as (d,).
+
+        A smaller step than the first hides a jump nearby. It is right only where estimates spread
+        by less than the first one.
+        """
+        hidden = (self.steps < self.first) & (np.linalg.norm(slope, axis=0) * self.first < 1)
+        return np.where(hidden, self.first_error, _disagreement(slope, coarse))
+
 
 def sensitivities(model: ForwardModel, center: FloatArray, units: FloatArray) -> Sensitivities:
     """Differentiate the predictions at `center`, shape (d,)."""
@@ -192,15 +201,11 @@ def information(
     spread[: len(singular)] = singular
     standard_error = np.full(len(units), np.inf)
     standard_error[~null] = 1 / spread[::-1][~null]
-    # A smaller step hides a jump nearby. It is right only where estimates spread by less than the
-    # first one.
-    error = _disagreement(slope, coarse)
-    hidden = (derivative.steps < derivative.first) & (size * derivative.first < 1)
     return Information(
         matrix=slope.T @ slope,
         directions=vectors.T,
         standard_error=standard_error,
-        derivative_error=np.where(hidden, derivative.first_error, error),
+        derivative_error=derivative.error(slope, coarse),
     )
 
 

@@ -268,7 +268,7 @@ def resolve(
         *_failure_messages(estimator),
         *_interpolant_messages(whitened, shared),
         *_tangent_messages(estimator, linear, validate),
-        *_fit_messages(setup, fits, bank, entries),
+        *_fit_messages(setup, fits, bank, entries, estimator.starts > 1),
         *_direction_messages(setup, facts),
         *noise_free_messages(data_fits or [], setup.data or {}, known, setup.noise is None),
         *_misfit_messages(data_fits or []),
@@ -668,7 +668,9 @@ def _tangent_messages(estimator: Estimator, moved: float, validate: int) -> list
     return [Message("resolution.linear", text, "warning" if bad else "info", numbers)]
 
 
-def _fit_messages(setup: Setup, fits: list[Fits], bank: int, entries: int) -> list[Message]:
+def _fit_messages(
+    setup: Setup, fits: list[Fits], bank: int, entries: int, searched: bool
+) -> list[Message]:
     """Report how the fits of the replicas went."""
     messages = []
     if entries > bank:
@@ -688,6 +690,12 @@ def _fit_messages(setup: Setup, fits: list[Fits], bank: int, entries: int) -> li
             f"{elsewhere} fits have a lower minimum away from the center: the likelihood has "
             "several minima, and more starts may find lower ones"
         )
+        if not searched:  # a bank shows all of them
+            text = (
+                f"{elsewhere} fits have another minimum that is lower or as good: the likelihood "
+                "has several minima, between which more observations of the same kind may not "
+                "decide"
+            )
         messages.append(Message("resolution.several_minima", text, numbers={"count": elsewhere}))
     on_bound = np.sum([f.on_bound[1:].sum(axis=0) for f in fits], axis=0)
     total = sum(len(f.chi2) - 1 for f in fits)
