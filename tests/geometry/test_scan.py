@@ -382,3 +382,25 @@ def test_an_audit_spends_fewer_evaluations_than_a_grid(dimension):
     scan = ta.frozen_scan(residual, known, POINTWISE, points=points, candidates=21)
     assert scan.minimum == pytest.approx(audit.scan.minimum, abs=1e-7)
     assert spent < len(calls)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e6])
+@pytest.mark.parametrize("center", [1.0, -1.0])
+def test_of_equally_low_minima_the_nearest_to_the_center_is_taken(unit, center):
+    """A parameter that enters as its square: either sign fits, and rounding must not decide."""
+    x = np.linspace(0, 5, 50)
+    named = ta.Parameter(truth=center * unit, bounds=(-3 * unit, 3 * unit), coordinate="linear")
+    found = ta.frozen_scan(
+        lambda k: (k / unit) ** 2 - 1.21 + 0.1 * np.sin(x), {"k": named}, POINTWISE, points=x
+    )
+    expected = np.sqrt(1.21 - 0.1 * np.sin(x).mean())
+    assert found.minimum["k"] / unit == pytest.approx(center * expected, rel=1e-6)
+    assert len(found.local_minima) == 2
+    both = dict.fromkeys("ab", named)
+    found = ta.frozen_scan(
+        lambda a, b: ((a / unit) ** 2 - 1.21) * np.cos(x) + (b / unit) ** 2 - 1.44, both, POINTWISE,
+        points=x, candidates=9, starts=12,
+    )  # fmt: skip
+    assert found.minimum["a"] / unit == pytest.approx(1.1 * center, rel=1e-6)
+    assert found.minimum["b"] / unit == pytest.approx(1.2 * center, rel=1e-6)
+    assert len(found.local_minima) == 4

@@ -254,7 +254,13 @@ class OneParameterScan:
         places = self._minima(grid, profile)
         home = grid[_downhill(profile, self._step_from_center(grid))]
         own = min(places, key=lambda at: abs(at - home))
-        minima = [(np.array([at]), self.profile.value(at), at == own) for at in places]
+        # Of equally low minima the nearest to the center comes first, whatever rounding says.
+        places.sort(key=lambda at: abs(at - float(self.profile.q[0])))
+        depths = _leveled(np.array([self.profile.value(at) for at in places]), profile.max())
+        minima = [
+            (np.array([at]), depth, at == own)
+            for at, depth in zip(places, depths.tolist(), strict=True)
+        ]
         lowest = int(np.argmin(profile))
         return Found(values, profiles, grid[lowest : lowest + 1], _lowest_first(minima))
 
@@ -325,6 +331,17 @@ def _lowest_first(
     return tuple(sorted(minima, key=lambda item: item[1]))
 
 
+def _tie(values: FloatArray, highest: float) -> float:
+    """Return by how much minima of a profile may differ and still be equally low."""
+    return float(SAME_VALUE * values.min() + FLAT * highest)
+
+
+def _leveled(values: FloatArray, highest: float) -> FloatArray:
+    """Return values of minima in which equally low ones are the same."""
+    lowest = float(values.min())
+    return np.where(values <= lowest + _tie(values, highest), lowest, values)
+
+
 def _downhill(profile: FloatArray, start: int) -> int:
     """Return the grid index at the bottom of the basin that holds `start`."""
     here = start
@@ -381,7 +398,8 @@ class SeveralParameterScan:
             found = self.profile.least_squares(np.vstack([self.profile.q, bottoms]))
             ends = [self._polished(q) for q in found.q]
         values = np.array([float(self.profile(q[None])[0]) for q in ends])
-        tie = SAME_VALUE * values.min() + FLAT * profile.max()
+        values = _leveled(values, profile.max())
+        tie = _tie(values, profile.max())
         minima = self._distinct(ends, values, tie)
         home = self._relative(ends[0])
         own = min(range(len(minima)), key=lambda k: _apart(self._relative(minima[k][0]), home))
@@ -415,9 +433,8 @@ class SeveralParameterScan:
         distance = np.array(
             [_apart(self._relative(q), self._relative(self.profile.q)) for q in ends]
         )
-        level = np.where(values <= values.min() + tie, values.min(), values)
         minima: list[tuple[FloatArray, float, bool]] = []
-        for k in np.lexsort((distance, level)).tolist():
+        for k in np.lexsort((distance, values)).tolist():
             q = ends[k]
             again = any(
                 _apart(self._relative(q), self._relative(other)) < APART
