@@ -404,3 +404,18 @@ def test_of_equally_low_minima_the_nearest_to_the_center_is_taken(unit, center):
     assert found.minimum["a"] / unit == pytest.approx(1.1 * center, rel=1e-6)
     assert found.minimum["b"] / unit == pytest.approx(1.2 * center, rel=1e-6)
     assert len(found.local_minima) == 4
+
+
+@pytest.mark.parametrize("off", [0.0, 0.3, -0.2])
+@pytest.mark.parametrize("center", [1.0, 1.2345])
+def test_a_basin_that_is_narrower_than_the_grid_is_found_around_the_center(center, off):
+    """The residual turns around within a thousandth of the frequency; candidates are 2% apart."""
+    t, best = np.linspace(0, 1000, 200), center + off / 1000
+    found = ta.frozen_scan(
+        lambda w: np.sin(w * t) - np.sin(best * t),
+        {"w": ta.Parameter(truth=center, bounds=(0.5, 2.0))},
+        POINTWISE,
+        points=t,
+    )
+    assert found.basin_minimum["w"] == pytest.approx(best, rel=1e-10)
+    assert found.minimum["w"] == pytest.approx(best, rel=1e-10)

@@ -238,6 +238,10 @@ class Profile:
         return float(score_terms(local.residual, local.jacobian, self.metric).B[0])
 
 
+# Times that a search for a minimum is narrowed, each time to a quarter.
+DEEPEST = 6
+
+
 @dataclass(frozen=True)
 class OneParameterScan:
     """One scan at work."""
@@ -254,8 +258,15 @@ class OneParameterScan:
         places = self._minima(grid, profile)
         home = grid[_downhill(profile, self._step_from_center(grid))]
         own = min(places, key=lambda at: abs(at - home))
+        here, spacing = float(self.profile.q[0]), float(grid[1] - grid[0])
+        tie = _tie(profile, profile.max())
+        if self.profile.value(here) < self.profile.value(own) - tie:
+            # The center lies in a basin of its own, too narrow for the grid.
+            ends = max(here - spacing, float(grid[0])), min(here + spacing, float(grid[-1]))
+            own = self._refined(ends[0], here, ends[1])
+            places.append(own)
         # Of equally low minima the nearest to the center comes first, whatever rounding says.
-        places.sort(key=lambda at: abs(at - float(self.profile.q[0])))
+        places.sort(key=lambda at: abs(at - here))
         depths = _leveled(np.array([self.profile.value(at) for at in places]), profile.max())
         minima = [
             (np.array([at]), depth, at == own)
@@ -301,7 +312,7 @@ class OneParameterScan:
         left = self.profile.value(max(here - beside, float(grid[0])))
         return k if right > left else k + 1
 
-    def _refined(self, left: float, middle: float, right: float) -> float:
+    def _refined(self, left: float, middle: float, right: float, depth: int = 0) -> float:
         """Minimum between two grid points: the root of the profile's derivative.
 
         The profile itself cannot tell places apart that differ by less than the root of
@@ -322,6 +333,9 @@ class OneParameterScan:
         a, b = max(near - reach, left), min(near + reach, right)
         if self.profile.slope(a) < 0 < self.profile.slope(b):
             return float(brentq(self.profile.slope, a, b, xtol=1e-14 * width, rtol=1e-15))
+        if near == middle and depth < DEEPEST:  # a basin so narrow that the search did not meet it
+            ends = max(middle - width / 8, left), min(middle + width / 8, right)
+            return self._refined(ends[0], middle, ends[1], depth + 1)
         return near
 
 
