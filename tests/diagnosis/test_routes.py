@@ -366,3 +366,14 @@ def test_two_basins_of_the_same_depth_leave_the_route_open(made):
     )
     assert found.route is Route.UNDETERMINED
     assert "two minima" in found.reason
+
+
+def test_a_displacement_of_rounding_is_written_as_zero():
+    field = ta.FrozenResidual(
+        lambda k: (k - 0.3) * np.ones(9),
+        {"k": ta.Parameter(delivered=0.1 * 3, bounds=(0.1, 1.0))},
+        np.linspace(0, 1, 9),
+        ta.views.Pointwise(),
+    )
+    found = ta.audit(field, tolerance=ta.Tolerance(5, 5, 5), candidates=21)
+    assert "the displacement from it is 0% (within" in found.reason

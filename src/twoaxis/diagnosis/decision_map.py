@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple
 
 from twoaxis.arrays import is_real
 from twoaxis.errors import InputError
+from twoaxis.text import percent
 
 
 class Route(StrEnum):
@@ -417,4 +418,5 @@ def _against(value: float, limit: float) -> str:
     while digits < 17 and value != limit and f"{value:.{digits}g}" == f"{limit:.{digits}g}":
         digits += 1
     side = "above" if value > limit else "within"
-    return f"{value:.{digits}g}% ({side} the tolerance of {limit:.{digits}g}%)"
+    shown = percent(value) if digits == 3 else f"{value:.{digits}g}%"
+    return f"{shown} ({side} the tolerance of {limit:.{digits}g}%)"
