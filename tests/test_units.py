@@ -156,6 +156,9 @@ def test_a_sign_that_the_data_do_not_determine_is_said():
     (message,) = [m for m in found.messages if m.code == "resolution.several_minima"]
     assert message.numbers["count"] == 40
     assert "more observations of the same kind may not decide" in message.text
+    # Both parts of a set count, also where they are narrower than the bank.
+    low, high = (found.data[f"set_{end}"].values for end in ("lower", "upper"))
+    np.testing.assert_allclose(-low, high, rtol=1e-3)
 
 
 def test_an_estimate_on_a_bound_of_zero_does_not_stop_an_audit():

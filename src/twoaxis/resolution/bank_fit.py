@@ -188,9 +188,15 @@ class BankEstimator:
 
 def _with_sets(fits: Fits, chi2: Polynomials, limit: float) -> Fits:
     """Return the fits with the ends of the sets in which the deviance is below `limit`."""
-    estimate, highest = fits.estimate[:, 0], fits.chi2 + limit
-    lower, open_lower = _set_end(chi2, estimate, highest, upper=False)
-    upper, open_upper = _set_end(chi2, estimate, highest, upper=True)
+    highest = fits.chi2 + limit
+    # A part of a set may lie between two knots: its minimum is known.
+    first, last = fits.estimate[:, 0].copy(), fits.estimate[:, 0].copy()
+    row, place, lowest, _ = _local_minima(chi2)
+    good = lowest <= highest[row]
+    np.minimum.at(first, row[good], place[good])
+    np.maximum.at(last, row[good], place[good])
+    lower, open_lower = _set_end(chi2, first, highest, upper=False)
+    upper, open_upper = _set_end(chi2, last, highest, upper=True)
     return replace(
         fits,
         lower=lower[:, None],
@@ -219,10 +225,29 @@ def polynomials(bank: Bank, layout: WhitenedLayout, rows: FloatArray) -> Polynom
 def _minima(
     chi2: Polynomials, limit: float
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Global minimum of every row: refine each knot that is lower than its neighbors.
+    """Global minimum of every row.
 
     Returns where it is, chi2 there, whether that is the end of the bank, and whether no other
     minimum is as good: within `limit`, beyond a rise above that.
+    """
+    row, place, lowest, on_bound = _local_minima(chi2)
+    order = np.lexsort((lowest, row))
+    best = order[np.unique(row[order], return_index=True)[1]]
+    level = lowest[best] + limit
+    good = np.flatnonzero(lowest <= level[row])
+    apart = _highest_between(chi2, place[good], place[best][row[good]], row[good])
+    alone = np.ones(len(best), dtype=bool)
+    alone[row[good[apart > level[row[good]]]]] = False
+    return place[best], lowest[best], on_bound[best], alone
+
+
+def _local_minima(
+    chi2: Polynomials,
+) -> tuple[IndexArray, FloatArray, FloatArray, NDArray[np.bool_]]:
+    """Refine each knot that is lower than its neighbors.
+
+    Returns the row of each minimum, where it is, chi2 there, and whether that is the end of the
+    bank.
     """
     value, slope = chi2.at_knots
     count = len(chi2.knots)
@@ -236,15 +261,7 @@ def _minima(
     width = np.diff(chi2.knots)[inside]
     d = _bisect(lambda at: chi2.slope(inside, row, at) > 0, np.zeros(len(row)), width)
     d = np.where(on_bound, np.where(interval < 0, 0.0, width), d)
-    lowest = chi2.value(inside, row, d)
-    order = np.lexsort((lowest, row))
-    best = order[np.unique(row[order], return_index=True)[1]]
-    place, level = chi2.knots[inside] + d, lowest[best] + limit
-    good = np.flatnonzero(lowest <= level[row])
-    apart = _highest_between(chi2, place[good], place[best][row[good]], row[good])
-    alone = np.ones(len(best), dtype=bool)
-    alone[row[good[apart > level[row[good]]]]] = False
-    return place[best], lowest[best], on_bound[best], alone
+    return row, chi2.knots[inside] + d, chi2.value(inside, row, d), on_bound
 
 
 def _highest_between(
@@ -261,7 +278,7 @@ def _set_end(
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Outermost crossing of `limit` on one side, and whether there is none before the end.
 
-    The outermost knot inside the set, or the estimate where that lies farther out, is one
+    The outermost knot inside the set, or the minimum where that lies farther out, is one
     end of a bracket; the next knot beyond it lies outside the set and is the other.
     """
     knots, rows = chi2.knots, np.arange(len(estimate))
