@@ -321,3 +321,9 @@ def test_names_and_mask():
     parameters = with_nuisance(start=2.0)
     assert parameters.of_interest == ["nu"]
     assert parameters.nuisance.tolist() == [False, True]
+
+
+def test_a_direction_is_named_by_what_is_in_it():
+    known = Parameters({n: Parameter(truth=1.0, bounds=(0.5, 2.0)) for n in ("nu", "rate")})
+    assert known.direction_words([0.001, -1.0]) == "rate"
+    assert known.direction_words([0.6, -0.8]) == "+0.60 nu -0.80 rate"

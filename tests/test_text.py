@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from twoaxis.cli.app import shown
-from twoaxis.text import percent, visible
+from twoaxis.text import number, percent, visible
 
 HOSTILE = [
     "\x1b[2J\x1b[31mred",
@@ -75,3 +75,10 @@ def test_lines_of_a_text_that_has_some():
 def test_what_is_no_text():
     assert visible(None) == "None"
     assert visible(ValueError("\x1b")) == "\\x1b"
+
+
+def test_numbers_below_a_million_have_no_exponent():
+    assert number(-6503.2, ".2g") == "−6500"
+    assert number(6503.2, "+.3g") == "+6500"
+    assert number(2.5e6, ".2g") == "2.5e+06"
+    assert percent(1084.0) == "1080%"

@@ -149,8 +149,9 @@ def _steps(
     held = ~free | ((q <= lower) & (gradient <= 0)) | ((q >= upper) & (gradient >= 0))
     gradient = np.where(held, 0.0, gradient)
     diagonal = np.einsum("bdd->bd", normal).copy()
-    largest = diagonal.max(axis=1, keepdims=True)
-    held |= diagonal <= 1e-24 * largest  # the data do not see this coordinate here
+    # What the data do not see here does not move: judged over the box, whatever the units.
+    seen = np.sqrt(diagonal) * (upper - lower)
+    held |= seen <= 1e-12 * seen.max(axis=1, keepdims=True)
     normal = np.where(held[:, :, None] | held[:, None, :], 0.0, normal)
     index = np.arange(q.shape[1])
     normal[:, index, index] = np.where(held, 1.0, diagonal * (1 + damping[:, None]))

@@ -53,6 +53,8 @@ ENCODED = (
 
 # A value nearer to a bound than this share of the distance between bounds lies on it.
 ON_BOUND = 1e-9
+# A smaller share of the bounds is zero but for rounding.
+ROUNDING = 1e-10
 
 FloatArray = NDArray[np.float64]
 Coordinate = Literal["log", "linear"]
@@ -210,15 +212,31 @@ class Parameter:
             return 1.0
         if self.scale is not None:
             return self.scale
-        if center == 0 and self.nuisance:
+        if self.is_zero(center) and self.nuisance:
             return max(map(abs, self.bounds))
-        if center == 0:
+        if self.is_zero(center):
             raise InputError(
                 "a magnitude to which percentages of this parameter refer",
-                "a center of zero in linear coordinates, and no scale",
+                f"a center of {'zero' if center == 0 else f'{center:.3g}, zero but for rounding,'} "
+                "in linear coordinates, and no scale",
                 "declare one, as in Parameter(scale=0.1, ...)",
             )
         return abs(center)
+
+    def is_zero(self, value: float) -> bool:
+        """Whether a value is zero, or what is left of zero after a calculation."""
+        return abs(value) <= ROUNDING * max(map(abs, self.bounds))
+
+    def percent_from(
+        self, value: ArrayLike, reference: float, center: float
+    ) -> NDArray[np.float64]:
+        """Return ``100 (p - reference) / |reference|``, signed, for another value than the center.
+
+        Where that is zero, such as an estimate on a bound of zero, percentages refer to the center.
+        """
+        if self.coordinate == "log" or not self.is_zero(reference):
+            return self.percent(value, reference)
+        return 100.0 * (np.asarray(value, dtype=float) - reference) / self.percent_unit(center)
 
     def percent(self, value: ArrayLike, center: float) -> NDArray[np.float64]:
         """Return ``100 (p - center) / |center|``, signed; the scale replaces ``|center|``."""
@@ -434,15 +452,16 @@ class Parameters(Mapping[str, Parameter]):
     def direction_words(self, direction: ArrayLike) -> str:
         """Return a direction (d,) as ``+0.71 nu -0.71 kappa``, nuisance parameters left out.
 
-        An unknown function is named once, by its largest component: ``+0.94 k near x = 0.5``. Of
-        an array, components below a tenth of the largest are left out.
+        So are components that round to zero, and of an array those below a tenth of the largest. A
+        direction along one parameter is its name. An unknown function is named once, by its
+        largest component: ``+0.94 k near x = 0.5``.
         """
         shares = self.named(direction)
         least = 0.1 * max(map(abs, shares.values()))
         words = []
         for name in self.subjects:
             if name not in self._functions:
-                small = self[name].array and abs(shares[name]) < least
+                small = abs(shares[name]) < (least if self[name].array else 0.005)
                 if not self[name].nuisance and not small:
                     words.append(f"{shares[name]:+.2f} {name}")
                 continue
@@ -452,6 +471,8 @@ class Parameters(Mapping[str, Parameter]):
             if not self[group.members[k]].nuisance:
                 place = f"{group.argument} = {group.nodes[k]:g}"
                 words.append(f"{own[k]:+.2f} {name} near {place}")
+        if len(words) == 1:
+            return words[0].removeprefix("+1.00 ").removeprefix("-1.00 ")
         return " ".join(words)
 
     def main_function(self, direction: ArrayLike) -> FunctionGroup | None:

@@ -17,6 +17,8 @@ NAME_LENGTH = 22
 ROUNDING = 1e-9
 # A larger one says no more than that it is large.
 BEYOND_SENSE = 1_000_000
+# Smaller numbers are written out.
+PLAIN = 1e6
 
 
 def visible(text: Any, *, most: int | None = None, lines: bool = False) -> str:
@@ -80,12 +82,17 @@ def sentence(words: str) -> str:
 def number(value: float, form: str = ".4g") -> str:
     """Return a number with a true minus sign, or a dash where there is none.
 
-    >>> number(-0.25), number(float("nan"))
-    ('−0.25', '–')
+    Up to a million it has no exponent.
+
+    >>> number(-0.25), number(float("nan")), number(6503.2, ".2g")
+    ('−0.25', '–', '6500')
     """
     if math.isnan(value):
         return "–"
-    return format(value, form).replace("-", "−")
+    shown = format(value, form)
+    if "e+" in shown and abs(value) < PLAIN:
+        shown = format(float(shown), f"{'+' if '+' in form else ''}.0f")
+    return shown.replace("-", "−")
 
 
 def percent(value: float, sign: str = "") -> str:

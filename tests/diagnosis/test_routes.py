@@ -255,7 +255,7 @@ def test_a_weak_direction_is_said_aloud_and_still_has_a_route(made):
     assert 0.5e-4 < weak / strong < 2e-4
     (message,) = [m for m in found.messages if m.code == "direction.weak"]
     assert message.numbers["share"] == pytest.approx(weak / strong)
-    assert "+1.00 b" in message.text
+    assert message.text.startswith("the direction b is weak")
     assert found.directions()["route"].tolist() == ["undetermined"] * 2  # no resolution
     assert found.directions()["preference_percent"].tolist() == pytest.approx([30, 30], abs=0.1)
 
@@ -366,3 +366,14 @@ def test_two_basins_of_the_same_depth_leave_the_route_open(made):
     )
     assert found.route is Route.UNDETERMINED
     assert "two minima" in found.reason
+
+
+def test_a_displacement_of_rounding_is_written_as_zero():
+    field = ta.FrozenResidual(
+        lambda k: (k - 0.3) * np.ones(9),
+        {"k": ta.Parameter(delivered=0.1 * 3, bounds=(0.1, 1.0))},
+        np.linspace(0, 1, 9),
+        ta.views.Pointwise(),
+    )
+    found = ta.audit(field, tolerance=ta.Tolerance(5, 5, 5), candidates=21)
+    assert "the displacement from it is 0% (within" in found.reason

@@ -102,9 +102,11 @@ def test_a_delivered_value_is_needed():
         ta.delivery({"k": ta.Parameter(truth=1.0, bounds=(0.5, 2.0))}, {"k": 1.1})
 
 
-def test_a_preferred_value_of_zero_needs_a_scale():
+@pytest.mark.parametrize("preferred", [0.0, 1e-17])
+def test_a_gap_from_a_preferred_value_of_zero_refers_to_the_center(preferred):
     parameter = ta.Parameter(delivered=0.1, bounds=(-1.0, 1.0), coordinate="linear")
-    with pytest.raises(ta.InputError, match=r"(?s)magnitude.*zero.*scale="):
-        ta.delivery({"p": parameter}, {"p": 0.0})
+    assert ta.delivery({"p": parameter}, {"p": preferred}).gap_percent["p"] == pytest.approx(100.0)
+    known = ta.Parameter(truth=0.2, delivered=0.1, bounds=(-1.0, 1.0), coordinate="linear")
+    assert ta.delivery({"p": known}, {"p": preferred}).gap_percent["p"] == pytest.approx(50.0)
     scaled = ta.Parameter(delivered=0.1, bounds=(-1.0, 1.0), coordinate="linear", scale=0.5)
     assert ta.delivery({"p": scaled}, {"p": 0.0}).gap_percent["p"] == pytest.approx(20.0)

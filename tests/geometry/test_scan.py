@@ -382,3 +382,40 @@ def test_an_audit_spends_fewer_evaluations_than_a_grid(dimension):
     scan = ta.frozen_scan(residual, known, POINTWISE, points=points, candidates=21)
     assert scan.minimum == pytest.approx(audit.scan.minimum, abs=1e-7)
     assert spent < len(calls)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e6])
+@pytest.mark.parametrize("center", [1.0, -1.0])
+def test_of_equally_low_minima_the_nearest_to_the_center_is_taken(unit, center):
+    """A parameter that enters as its square: either sign fits, and rounding must not decide."""
+    x = np.linspace(0, 5, 50)
+    named = ta.Parameter(truth=center * unit, bounds=(-3 * unit, 3 * unit), coordinate="linear")
+    found = ta.frozen_scan(
+        lambda k: (k / unit) ** 2 - 1.21 + 0.1 * np.sin(x), {"k": named}, POINTWISE, points=x
+    )
+    expected = np.sqrt(1.21 - 0.1 * np.sin(x).mean())
+    assert found.minimum["k"] / unit == pytest.approx(center * expected, rel=1e-6)
+    assert len(found.local_minima) == 2
+    both = dict.fromkeys("ab", named)
+    found = ta.frozen_scan(
+        lambda a, b: ((a / unit) ** 2 - 1.21) * np.cos(x) + (b / unit) ** 2 - 1.44, both, POINTWISE,
+        points=x, candidates=9, starts=12,
+    )  # fmt: skip
+    assert found.minimum["a"] / unit == pytest.approx(1.1 * center, rel=1e-6)
+    assert found.minimum["b"] / unit == pytest.approx(1.2 * center, rel=1e-6)
+    assert len(found.local_minima) == 4
+
+
+@pytest.mark.parametrize("off", [0.0, 0.3, -0.2])
+@pytest.mark.parametrize("center", [1.0, 1.2345])
+def test_a_basin_that_is_narrower_than_the_grid_is_found_around_the_center(center, off):
+    """The residual turns around within a thousandth of the frequency; candidates are 2% apart."""
+    t, best = np.linspace(0, 1000, 200), center + off / 1000
+    found = ta.frozen_scan(
+        lambda w: np.sin(w * t) - np.sin(best * t),
+        {"w": ta.Parameter(truth=center, bounds=(0.5, 2.0))},
+        POINTWISE,
+        points=t,
+    )
+    assert found.basin_minimum["w"] == pytest.approx(best, rel=1e-10)
+    assert found.minimum["w"] == pytest.approx(best, rel=1e-10)

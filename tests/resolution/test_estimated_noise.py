@@ -112,3 +112,26 @@ def test_a_right_field_is_rarely_said_to_miss_few_data():
         scale = np.sqrt(rest @ rest / 5)
         above.append(field_group(noise / scale, groups, freedom=5)["p_above"].item())
     assert np.mean(np.array(above) < 0.01) <= 0.01
+
+
+def test_noise_that_is_declared_far_too_large_is_not_called_noise_free():
+    t = np.linspace(0, 5, 40)
+    data = np.exp(-0.8 * t) + 0.02 * np.random.default_rng(3).standard_normal(40)
+    k = {"k": ta.Parameter(delivered=2.0, bounds=(0.1, 4.0))}
+    with pytest.warns(ta.MisfitWarning, match=r"0\.001 times as large as the declared noise"):
+        found = ta.resolve(
+            lambda k: np.exp(-k * t), k, noise=20.0, data=data, replicas=3, progress=False
+        )
+    codes = [message.code for message in found.messages]
+    assert "resolution.misfit_size" in codes
+    assert "data.noise_free" not in codes
+
+
+def test_what_a_coarse_solver_leaves_is_no_noise():
+    t = np.linspace(0, 5, 40)
+    data = np.exp(-0.8 * t) + 5e-4 * np.sin(2 * t)
+    k = {"k": ta.Parameter(delivered=0.8, bounds=(0.1, 4.0))}
+    found = ta.resolve(
+        lambda k: np.exp(-k * t), k, noise=0.2, data=data, replicas=3, progress=False
+    )
+    assert [m.code for m in found.messages if m.code.startswith("data")] == ["data.noise_free"]

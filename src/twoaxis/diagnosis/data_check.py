@@ -510,7 +510,12 @@ def _comparison(
     difference = own = excess = unknown
     delivered = parameters.delivered
     if delivered is not None:
-        difference = parameters.percent(list(delivered.values()), parameters.named(estimate))
+        difference = np.array(
+            [
+                p.percent_from(delivered[name], matched, center.values[name])
+                for (name, p), matched in zip(parameters.items(), estimate.tolist(), strict=True)
+            ]
+        )
     if center.kind == "truth":
         own = np.abs(parameters.percent(estimate, center.values))
         if delivered is not None:

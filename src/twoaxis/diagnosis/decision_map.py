@@ -29,7 +29,7 @@ from typing import Any, Literal, NamedTuple
 
 from twoaxis.arrays import is_real
 from twoaxis.errors import InputError
-from twoaxis.text import BEYOND_SENSE, percent
+from twoaxis.text import percent
 
 
 class Route(StrEnum):
@@ -418,5 +418,5 @@ def _against(value: float, limit: float) -> str:
     while digits < 17 and value != limit and f"{value:.{digits}g}" == f"{limit:.{digits}g}":
         digits += 1
     side = "above" if value > limit else "within"
-    shown = percent(value) if value > BEYOND_SENSE else f"{value:.{digits}g}%"
+    shown = percent(value) if digits == 3 else f"{value:.{digits}g}%"
     return f"{shown} ({side} the tolerance of {limit:.{digits}g}%)"

@@ -238,7 +238,7 @@ def quick_row(
 def _row(step: int, frozen: FrozenResidual, terms: Terms, preferred: Any, status: str) -> Row:
     known = frozen.known
     found = np.full(len(known), np.nan) if preferred is None else np.array(preferred, dtype=float)
-    blind = unseen_parameters(known.names, terms.eigenvectors, terms.null)
+    blind = unseen_parameters(known, terms.strength, terms.null)
     found[[name in blind for name in known]] = np.nan
     value = [np.nan if p.delivered is None else p.delivered for p in known.values()]
     return Row(

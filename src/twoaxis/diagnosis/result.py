@@ -638,11 +638,9 @@ class Audit(Result[xr.DataTree]):
 
     def off(self, name: str, value: float, center: float | None = None) -> float:
         """Return a value relative to the center, or to another one, in signed percent."""
-        home = self.center.values[name] if center is None else center
-        parameter = self.parameters[name]
-        if home == 0 and parameter.scale is None:
-            return float("nan")
-        return float(parameter.percent(value, home))
+        own = self.center.values[name]
+        home = own if center is None else center
+        return float(self.parameters[name].percent_from(value, home, own))
 
     @property
     def messages(self) -> list[Message]:

@@ -79,7 +79,9 @@ class Delivery(Result[xr.Dataset]):
         percent = [
             np.nan
             if p.delivered is None or np.isnan(preferred[name])
-            else p.percent(p.delivered, preferred[name])
+            else p.percent_from(
+                p.delivered, preferred[name], p.delivered if p.truth is None else p.truth
+            )
             for name, p in parameters.items()
         ]
         if parameters.truth is None:

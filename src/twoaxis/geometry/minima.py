@@ -258,6 +258,10 @@ class Profile:
         return float(score_terms(local.residual, local.jacobian, self.metric).B[0])
 
 
+# Times that a search for a minimum is narrowed, each time to a quarter.
+DEEPEST = 6
+
+
 @dataclass(frozen=True)
 class OneParameterScan:
     """One scan at work."""
@@ -274,7 +278,20 @@ class OneParameterScan:
         places = self._minima(grid, profile)
         home = grid[_downhill(profile, self._step_from_center(grid))]
         own = min(places, key=lambda at: abs(at - home))
-        minima = [(np.array([at]), self.profile.value(at), at == own) for at in places]
+        here, spacing = float(self.profile.q[0]), float(grid[1] - grid[0])
+        tie = _tie(profile, profile.max())
+        if self.profile.value(here) < self.profile.value(own) - tie:
+            # The center lies in a basin of its own, too narrow for the grid.
+            ends = max(here - spacing, float(grid[0])), min(here + spacing, float(grid[-1]))
+            own = self._refined(ends[0], here, ends[1])
+            places.append(own)
+        # Of equally low minima the nearest to the center comes first, whatever rounding says.
+        places.sort(key=lambda at: abs(at - here))
+        depths = _leveled(np.array([self.profile.value(at) for at in places]), profile.max())
+        minima = [
+            (np.array([at]), depth, at == own)
+            for at, depth in zip(places, depths.tolist(), strict=True)
+        ]
         lowest = int(np.argmin(profile))
         return Found(values, profiles, grid[lowest : lowest + 1], _lowest_first(minima))
 
@@ -315,7 +332,7 @@ class OneParameterScan:
         left = self.profile.value(max(here - beside, float(grid[0])))
         return k if right > left else k + 1
 
-    def _refined(self, left: float, middle: float, right: float) -> float:
+    def _refined(self, left: float, middle: float, right: float, depth: int = 0) -> float:
         """Minimum between two grid points: the root of the profile's derivative.
 
         The profile itself cannot tell places apart that differ by less than the root of
@@ -323,12 +340,22 @@ class OneParameterScan:
         """
         from scipy.optimize import brentq, minimize_scalar
 
-        found = minimize_scalar(self.profile.value, bounds=(left, right), method="bounded")
+        # All tolerances are shares of the interval: the coordinate has the units of the parameter.
+        width = right - left
+        found = minimize_scalar(
+            self.profile.value,
+            bounds=(left, right),
+            method="bounded",
+            options={"xatol": 1e-5 * width},
+        )
         near = float(min((found.x, middle), key=self.profile.value))
-        reach = 1e-3 * (right - left)
+        reach = 1e-3 * width
         a, b = max(near - reach, left), min(near + reach, right)
         if self.profile.slope(a) < 0 < self.profile.slope(b):
-            return float(brentq(self.profile.slope, a, b, xtol=1e-15, rtol=1e-15))
+            return float(brentq(self.profile.slope, a, b, xtol=1e-14 * width, rtol=1e-15))
+        if near == middle and depth < DEEPEST:  # a basin so narrow that the search did not meet it
+            ends = max(middle - width / 8, left), min(middle + width / 8, right)
+            return self._refined(ends[0], middle, ends[1], depth + 1)
         return near
 
 
@@ -336,6 +363,17 @@ def _lowest_first(
     minima: list[tuple[FloatArray, float, bool]],
 ) -> tuple[tuple[FloatArray, float, bool], ...]:
     return tuple(sorted(minima, key=lambda item: item[1]))
+
+
+def _tie(values: FloatArray, highest: float) -> float:
+    """Return by how much minima of a profile may differ and still be equally low."""
+    return float(SAME_VALUE * values.min() + FLAT * highest)
+
+
+def _leveled(values: FloatArray, highest: float) -> FloatArray:
+    """Return values of minima in which equally low ones are the same."""
+    lowest = float(values.min())
+    return np.where(values <= lowest + _tie(values, highest), lowest, values)
 
 
 def _downhill(profile: FloatArray, start: int) -> int:
@@ -394,7 +432,8 @@ class SeveralParameterScan:
             found = self.profile.least_squares(np.vstack([self.profile.q, bottoms]))
             ends = [self._polished(q) for q in found.q]
         values = np.array([float(self.profile(q[None])[0]) for q in ends])
-        tie = SAME_VALUE * values.min() + FLAT * profile.max()
+        values = _leveled(values, profile.max())
+        tie = _tie(values, profile.max())
         minima = self._distinct(ends, values, tie)
         home = self._relative(ends[0])
         own = min(range(len(minima)), key=lambda k: _apart(self._relative(minima[k][0]), home))
@@ -428,9 +467,8 @@ class SeveralParameterScan:
         distance = np.array(
             [_apart(self._relative(q), self._relative(self.profile.q)) for q in ends]
         )
-        level = np.where(values <= values.min() + tie, values.min(), values)
         minima: list[tuple[FloatArray, float, bool]] = []
-        for k in np.lexsort((distance, level)).tolist():
+        for k in np.lexsort((distance, values)).tolist():
             q = ends[k]
             again = any(
                 _apart(self._relative(q), self._relative(other)) < APART

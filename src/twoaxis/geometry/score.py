@@ -67,7 +67,7 @@ from twoaxis.result import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from twoaxis.geometry.function import FunctionPreference
     from twoaxis.views import BoundView, View
@@ -275,10 +275,30 @@ def least_step(
     return step, null.sum(axis=-1)
 
 
-def unseen_parameters(names: Sequence[str], eigenvectors: FloatArray, null: BoolArray) -> set[str]:
-    """Return parameters that take part in a direction, a row, which the residual does not see."""
-    shares = np.abs(eigenvectors[null]).max(axis=0, initial=0.0)
-    return {name for name, share in zip(names, shares, strict=True) if share > UNSEEN_SHARE}
+def directions_in(units: FloatArray, S: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return eigenvalues (m,) and eigenvectors, in rows, of a strength S (m, m) in some units.
+
+    `units` (m,) are steps of the coordinates. Linear coordinates have the units of their parameter:
+    eigenvectors in the coordinates themselves would point along the one with the smallest numbers.
+    """
+    values, vectors = np.linalg.eigh(S * np.outer(units, units))
+    return values, vectors.T
+
+
+def unseen_parameters(parameters: Parameters, S: FloatArray, null: BoolArray) -> set[str]:
+    """Return parameters that take part in a direction which the residual does not see.
+
+    With the strength `S` (m, m) of the parameters of interest, and the null flags (m,) of its
+    directions. Shares are those of the distance between the bounds.
+    """
+    low, high = parameters.coordinate_bounds
+    _, rows = directions_in((high - low)[~parameters.nuisance], S)
+    shares = np.abs(rows[: int(null.sum())]).max(axis=0, initial=0.0)
+    return {
+        name
+        for name, share in zip(parameters.of_interest, shares, strict=True)
+        if share > UNSEEN_SHARE
+    }
 
 
 def direction_status(eigenvalues: FloatArray, null: BoolArray) -> list[str]:
@@ -325,7 +345,8 @@ def sampling_error(
         cells = getattr(block.view, "cells", None)
         if cells is not None:
             influence[block.rows] = _within(influence[block.rows], cells)
-    moved = influence @ np.linalg.pinv(H, rcond=1e-12, hermitian=True)
+    # As the displacement itself: in units of each strength, so that no parameter is lost to units.
+    moved, _ = least_step(H, influence, np.sqrt(np.maximum(np.diag(H), 0.0)))
     return np.asarray(np.sqrt(np.sum(moved**2, axis=0)))
 
 
@@ -596,8 +617,8 @@ class Score(CenteredResult):
         reasons = []
         null = self.data["null"].values
         if null.any():
-            directions = self._array("eigenvector")[null]
-            blind = "; ".join(map(self._in_words, directions))
+            directions = self._directions()[1][: int(null.sum())]
+            blind = "; ".join(map(self.parameters.direction_words, directions))
             text = f"the residual does not depend on {blind}"
             if (self._array("absorbed") >= 1 - NULL_SHARE).any():
                 text += ", or not otherwise than on nuisance parameters"
@@ -624,17 +645,23 @@ class Score(CenteredResult):
     @property
     def unseen(self) -> set[str]:
         """Parameters that take part in a direction which the residual does not see."""
-        return unseen_parameters(
-            self.names, self.data["eigenvector"].values, self.data["null"].values
-        )
+        kept = ~self.parameters.nuisance
+        S = self._array("strength")[np.ix_(kept, kept)]
+        return unseen_parameters(self.parameters, S, self.data["null"].values)
 
     @property
     def trusted(self) -> bool:
         """Whether the displacement may be used without a scan."""
         return not self.doubts
 
-    def _in_words(self, direction: FloatArray) -> str:
-        return self.parameters.direction_words(direction)
+    def _directions(self) -> tuple[FloatArray, FloatArray]:
+        """Return eigenvalues (m,) and directions (m, d) of the strength, in units of 100%."""
+        kept = ~self.parameters.nuisance
+        units = self.parameters.percent_units(self.center.values)[kept]
+        values, own = directions_in(units, self._array("strength")[np.ix_(kept, kept)])
+        rows = np.zeros((len(own), len(kept)))
+        rows[:, kept] = own
+        return values, rows
 
     def _relative_curvature(self) -> tuple[float, float]:
         """Size of C relative to S, and the least curvature relative to it, where S is not null.
@@ -645,8 +672,9 @@ class Score(CenteredResult):
         hidden = self.parameters.nuisance
         kept, H, C = ~hidden, self._array("H"), self._array("C")
         seen = ~self.data["null"].values
-        values = self._array("eigenvalue")[seen]
-        basis = self._array("eigenvector")[seen][:, kept] / np.sqrt(values)[:, None]
+        values, rows = (each[seen] for each in self._directions())
+        units = self.parameters.percent_units(self.center.values)
+        basis = (rows * units)[:, kept] / np.sqrt(values)[:, None]
         extra = C[np.ix_(kept, kept)]
         if hidden.any():
             own = _seen_basis(H[np.ix_(hidden, hidden)])

@@ -158,7 +158,10 @@ class Polish(Result[xr.Dataset]):
         for row in np.flatnonzero(interior):
             there = known.named(preferred[row])
             gap[row] = known.coordinates(known.named(values[row])) - known.coordinates(there)
-            gap_percent[row] = known.percent(values[row], there)
+            gap_percent[row] = [
+                p.percent_from(value, there[name], value if p.truth is None else p.truth)
+                for (name, p), value in zip(known.items(), values[row].tolist(), strict=True)
+            ]
         for j, parameter in enumerate(known.values()):
             if parameter.truth is not None:
                 error_percent[:, j] = parameter.percent(values[:, j], parameter.truth)

@@ -23,6 +23,7 @@ from twoaxis.forward import ForwardModel
 from twoaxis.observations import standard_noise
 from twoaxis.parameters import Parameters
 from twoaxis.resolution.direct_fit import DirectEstimator
+from twoaxis.resolution.fisher import STEP
 from twoaxis.resolution.layouts import WhitenedLayout, Whitener, checked_layouts, checked_noise
 
 FloatArray = NDArray[np.float64]
@@ -105,10 +106,12 @@ class Simulator:
         size = len(self.sites)
         base = self.white(self.model.center_values[self.sites])
         layout = WhitenedLayout(LAYOUT, self.sites, np.arange(size), self.white, base)
+        units = DIFFERENCE_SHARE * np.ptp(self.model.parameters.coordinate_bounds, axis=0)
         estimator = DirectEstimator(
             model=self.model,
             center=starts[0, 0],
-            units=DIFFERENCE_SHARE * np.ptp(self.model.parameters.coordinate_bounds, axis=0),
+            units=units,
+            steps=STEP * units,
             seeds=np.empty((0, dimension)),
             seed_predictions=np.empty((0, size)),
             starts=1,

@@ -140,7 +140,7 @@ class BankEstimator:
         chi2 is infinite outside the usable range of the bank.
         """
         chi2 = polynomials(self.bank, layout, rows)
-        q, lowest, _ = _minima(chi2)
+        q, lowest, _, _ = _minima(chi2, 0.0)
         moved = np.broadcast_to(np.True_ if free is None else free, start.shape)[:, 0]
         interval, d = chi2.locate(start[:, 0])
         here = chi2.value(interval, np.arange(len(rows)), d)
@@ -167,10 +167,12 @@ class BankEstimator:
         return layout.white(self.bank.slope(float(coordinates[0]))[layout.columns])[:, None]
 
     def _fit(self, chi2: Polynomials) -> Fits:
-        estimate, minimum, on_bound = _minima(chi2)
+        limit = squares_limit(self.level)
+        estimate, minimum, on_bound, alone = _minima(chi2, limit)
         rows = np.arange(len(estimate))
         interval, d = chi2.locate(np.full(len(rows), self.center))
         deviance = np.maximum(chi2.value(interval, rows, d) - minimum, 0.0)
+        rise = minimum + np.maximum(limit, deviance)
         fits = Fits(
             estimate=estimate[:, None],
             chi2=minimum,
@@ -179,16 +181,22 @@ class BankEstimator:
             deviance=deviance[:, None],
             joint_deviance=deviance,
             agreeing_starts=np.ones(len(rows), dtype=np.intp),
-            center_won=np.ones(len(rows), dtype=bool),
+            center_won=alone & (_highest_between(chi2, estimate, self.center, rows) <= rise),
         )
-        return _with_sets(fits, chi2, squares_limit(self.level))
+        return _with_sets(fits, chi2, limit)
 
 
 def _with_sets(fits: Fits, chi2: Polynomials, limit: float) -> Fits:
     """Return the fits with the ends of the sets in which the deviance is below `limit`."""
-    estimate, highest = fits.estimate[:, 0], fits.chi2 + limit
-    lower, open_lower = _set_end(chi2, estimate, highest, upper=False)
-    upper, open_upper = _set_end(chi2, estimate, highest, upper=True)
+    highest = fits.chi2 + limit
+    # A part of a set may lie between two knots: its minimum is known.
+    first, last = fits.estimate[:, 0].copy(), fits.estimate[:, 0].copy()
+    row, place, lowest, _ = _local_minima(chi2)
+    good = lowest <= highest[row]
+    np.minimum.at(first, row[good], place[good])
+    np.maximum.at(last, row[good], place[good])
+    lower, open_lower = _set_end(chi2, first, highest, upper=False)
+    upper, open_upper = _set_end(chi2, last, highest, upper=True)
     return replace(
         fits,
         lower=lower[:, None],
@@ -214,8 +222,33 @@ def polynomials(bank: Bank, layout: WhitenedLayout, rows: FloatArray) -> Polynom
     return Polynomials(bank.knots, coefficients)
 
 
-def _minima(chi2: Polynomials) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Global minimum of every row: refine each knot that is lower than its neighbors."""
+def _minima(
+    chi2: Polynomials, limit: float
+) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Global minimum of every row.
+
+    Returns where it is, chi2 there, whether that is the end of the bank, and whether no other
+    minimum is as good: within `limit`, beyond a rise above that.
+    """
+    row, place, lowest, on_bound = _local_minima(chi2)
+    order = np.lexsort((lowest, row))
+    best = order[np.unique(row[order], return_index=True)[1]]
+    level = lowest[best] + limit
+    good = np.flatnonzero(lowest <= level[row])
+    apart = _highest_between(chi2, place[good], place[best][row[good]], row[good])
+    alone = np.ones(len(best), dtype=bool)
+    alone[row[good[apart > level[row[good]]]]] = False
+    return place[best], lowest[best], on_bound[best], alone
+
+
+def _local_minima(
+    chi2: Polynomials,
+) -> tuple[IndexArray, FloatArray, FloatArray, NDArray[np.bool_]]:
+    """Refine each knot that is lower than its neighbors.
+
+    Returns the row of each minimum, where it is, chi2 there, and whether that is the end of the
+    bank.
+    """
     value, slope = chi2.at_knots
     count = len(chi2.knots)
     padded = np.pad(value, ((1, 1), (0, 0)), constant_values=np.inf)
@@ -228,10 +261,16 @@ def _minima(chi2: Polynomials) -> tuple[FloatArray, FloatArray, NDArray[np.bool_
     width = np.diff(chi2.knots)[inside]
     d = _bisect(lambda at: chi2.slope(inside, row, at) > 0, np.zeros(len(row)), width)
     d = np.where(on_bound, np.where(interval < 0, 0.0, width), d)
-    lowest = chi2.value(inside, row, d)
-    order = np.lexsort((lowest, row))
-    best = order[np.unique(row[order], return_index=True)[1]]
-    return chi2.knots[inside[best]] + d[best], lowest[best], on_bound[best]
+    return row, chi2.knots[inside] + d, chi2.value(inside, row, d), on_bound
+
+
+def _highest_between(
+    chi2: Polynomials, one: FloatArray, other: FloatArray | float, row: IndexArray
+) -> FloatArray:
+    """Return the highest chi2 of data rows at knots between two coordinates, shape (R,)."""
+    knots = chi2.knots[:, None]
+    between = (knots > np.minimum(one, other)) & (knots < np.maximum(one, other))
+    return np.asarray(np.where(between, chi2.at_knots[0][:, row], -np.inf).max(axis=0))
 
 
 def _set_end(
@@ -239,7 +278,7 @@ def _set_end(
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Outermost crossing of `limit` on one side, and whether there is none before the end.
 
-    The outermost knot inside the set, or the estimate where that lies farther out, is one
+    The outermost knot inside the set, or the minimum where that lies farther out, is one
     end of a bracket; the next knot beyond it lies outside the set and is the other.
     """
     knots, rows = chi2.knots, np.arange(len(estimate))
@@ -346,8 +385,8 @@ def direct_minimum(
     return np.asarray(found)
 
 
-# Accuracy of a direct search, as a share of what stands for 100%.
-DIRECT_ATOL = 1e-8
+# Accuracy of a direct search, as a share of what stands for 100%, and of a standard error.
+DIRECT_ATOL, DIRECT_ERRORS = 1e-8, 1e-3
 # A bank is good enough when it moves estimates by less than this share of a standard error.
 BANK_ACCURACY = 0.05
 # A bank is not refined beyond this many entries.
@@ -400,7 +439,9 @@ def check_bank(
     ranked = ranked[: inside.sum() or None]
     chosen = ranked[np.unique(np.linspace(0, len(ranked) - 1, validate).round().astype(int))]
     place, number = np.divmod(chosen, estimates.shape[1])
-    near, atol = estimates[place, number], DIRECT_ATOL * float(setup.units[0])
+    near = estimates[place, number]
+    standard_error = np.array([1 / np.sqrt(facts[k].matrix[0, 0]) for k in place])
+    atol = min(DIRECT_ATOL * float(setup.units[0]), DIRECT_ERRORS * float(standard_error.min()))
     found = direct_minimum(
         setup.fit_model,
         [layouts[k] for k in place],
@@ -412,7 +453,6 @@ def check_bank(
     )
     # A search that ends where it began says no more than its own accuracy.
     gap = np.where(np.isfinite(found), np.maximum(np.abs(near - found), atol), np.inf)
-    standard_error = np.array([1 / np.sqrt(facts[k].matrix[0, 0]) for k in place])
     return BankCheck(
         percent=float(100 * np.max(gap) / setup.units[0]),
         standard_errors=float(np.max(gap / standard_error)),

@@ -22,7 +22,7 @@ from twoaxis.resolution.interpolant_fit import Interpolant, local_interpolant
 from twoaxis.resolution.layouts import ALL_LAYOUTS, Missing, Noise, WhitenedLayout, checked_data
 from twoaxis.resolution.linear_fit import LinearEstimator, variances
 from twoaxis.resolution.matched_fit import Estimator, Fits, gauss_newton_step, profile_start
-from twoaxis.resolution.misfit import Check, check_residuals
+from twoaxis.resolution.misfit import ALARM, Check, check_residuals
 from twoaxis.resolution.setup import Setup
 from twoaxis.result import Message
 from twoaxis.statistics import squares_limit
@@ -37,7 +37,8 @@ RUNS_PER_VALUE = 10
 # Data are noise-free where the matched fit leaves less than this share of their standard deviation:
 # they come from a solver. Noise is then assumed, as another share of that deviation.
 NOISE_FREE, NOMINAL_NOISE = 1e-4, 1e-2
-# So they are where it leaves less than this many standard deviations of a declared noise.
+# So they may be where it leaves less than this many standard deviations of a declared noise: unless
+# what is left looks like noise, which was then declared far too large.
 SILENT = 1e-2
 
 
@@ -140,17 +141,21 @@ def fit_data(
     dimension = fits.estimate.shape[1]
     residuals = rows[0] - estimator.predict(layout, fits.estimate[0])
     freedom = len(residuals) - dimension
-    silent = freedom > 1 and float(residuals @ residuals) < freedom * SILENT**2
-    checks = []
-    if not silent:
-        checks = check_residuals(
-            residuals, dimension, setup.points[layout.sites], noise_known=setup.noise is not None
-        )
-    newton = gauss_newton_step(estimator, layout, rows, setup.start)[0]
     plain = layout.white.color(residuals)
-    scale = np.sqrt(plain @ plain / max(freedom, 1))
+    scale = float(np.sqrt(plain @ plain / max(freedom, 1)))
+    checks = check_residuals(
+        residuals, dimension, setup.points[layout.sites], noise_known=setup.noise is not None
+    )
+    silent = freedom > 1 and float(residuals @ residuals) < freedom * SILENT**2
+    silent = silent and (scale < NOISE_FREE * deviation(values) or not _white(checks))
+    newton = gauss_newton_step(estimator, layout, rows, setup.start)[0]
     ends = np.clip(newton, *setup.bounds)
-    return DataFit(layout.name, fits, ends, float(scale), checks, silent)
+    return DataFit(layout.name, fits, ends, scale, [] if silent else checks, silent)
+
+
+def _white(checks: list[Check]) -> bool:
+    """Whether residuals look like noise: what a solver leaves is correlated in space and time."""
+    return all(check.p_value >= ALARM for check in checks if check.name == "whiteness")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from twoaxis.forward import ForwardModel
 from twoaxis.least_squares import GAIN_ATOL, Minimum, minimize
 from twoaxis.progress import Advance
-from twoaxis.resolution.fisher import STEP, sensitivities
+from twoaxis.resolution.fisher import sensitivities
 from twoaxis.resolution.layouts import WhitenedLayout
 from twoaxis.resolution.matched_fit import Fits, joined, portions, profile_start
 
@@ -56,6 +56,8 @@ class DirectEstimator:
         Coordinates of the point the replicas are simulated at.
     units : array, shape (d,)
         The step in each coordinate that stands for 100%.
+    steps : array, shape (d,)
+        Steps of the differences, as `twoaxis.resolution.fisher.sensitivities` chose them.
     seeds : array, shape (S, d)
         Starting points that fill the bounds.
     seed_predictions : array, shape (S, entries)
@@ -69,6 +71,7 @@ class DirectEstimator:
     model: ForwardModel
     center: FloatArray
     units: FloatArray
+    steps: FloatArray
     seeds: FloatArray
     seed_predictions: FloatArray
     starts: int
@@ -219,8 +222,8 @@ class DirectEstimator:
             row, j = every[first : first + self._slopes_at_once].T
             pair = np.arange(len(row))
             ahead, behind = q[row], q[row]
-            ahead[pair, j] = np.minimum(q[row, j] + STEP * self.units[j], high[j])
-            behind[pair, j] = np.maximum(q[row, j] - STEP * self.units[j], low[j])
+            ahead[pair, j] = np.minimum(q[row, j] + self.steps[j], high[j])
+            behind[pair, j] = np.maximum(q[row, j] - self.steps[j], low[j])
             both = layout.deviations(self.model(np.concatenate([ahead, behind])).values)
             above, below = both[: len(row)], both[len(row) :]
             for points, values in ((ahead, above), (behind, below)):
@@ -275,7 +278,7 @@ class DirectEstimator:
             lambda value: float(excesses(np.array([value]))[0]),
             values[outermost] if outermost >= 0 else estimate,
             values[outermost + 1],
-            xtol=1e-6 * self.units[0],
+            xtol=1e-10 * abs(bound - estimate),
         )
         return float(crossing), False
 
@@ -552,6 +555,7 @@ def build_direct(
     model: ForwardModel,
     center: FloatArray,
     units: FloatArray,
+    steps: FloatArray,
     starts: int,
     advance: Advance | None = None,
     number: int | None = None,
@@ -576,6 +580,7 @@ def build_direct(
         model=model,
         center=center,
         units=units,
+        steps=steps,
         seeds=seeds[good],
         seed_predictions=values[good],
         starts=min(starts, 1 + int(good.sum())),

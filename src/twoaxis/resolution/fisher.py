@@ -21,7 +21,8 @@ complement of the nuisance block. Directions of interest are those of this block
 
 Sensitivities are centered differences with steps ``h`` and ``h/2``, combined so that their
 leading errors cancel (Richardson extrapolation). How far the two differ is the check that the
-derivative exists.
+derivative exists. Where they do not agree, smaller steps are tried: predictions may change within
+the first ones, as those of an oscillation over many periods do with its frequency.
 
 At sites of the same kind, information grows in proportion to their number n and to the inverse of
 the noise variance. To first order the error is the inverse square root of the information:
@@ -52,6 +53,8 @@ FloatArray = NDArray[np.float64]
 STEP = 1e-3
 # Sensitivities from two step sizes must agree this well.
 DERIVATIVE_ACCURACY = 0.01
+# Where they do not, the step is divided by ten, so many times.
+FINER_STEPS = 4
 
 
 @dataclass(frozen=True)
@@ -63,19 +66,58 @@ class Sensitivities:
     slope : array, shape (entries, d)
     coarse : array, shape (entries, d)
         The same from the larger step alone.
+    steps : array, shape (d,)
+        The larger step.
+    first, first_error : array, shape (d,)
+        The step that was tried first, and how far the two sensitivities differed there.
     """
 
     slope: FloatArray
     coarse: FloatArray
+    steps: FloatArray
+    first: FloatArray
+    first_error: FloatArray
+
+    def error(self, slope: FloatArray, coarse: FloatArray) -> FloatArray:
+        """Return the relative difference of both sensitivities, whitened, (n, d), as (d,).
+
+        A smaller step than the first hides a jump nearby. It is right only where estimates spread
+        by less than the first one.
+        """
+        hidden = (self.steps < self.first) & (np.linalg.norm(slope, axis=0) * self.first < 1)
+        return np.where(hidden, self.first_error, _disagreement(slope, coarse))
 
 
 def sensitivities(model: ForwardModel, center: FloatArray, units: FloatArray) -> Sensitivities:
     """Differentiate the predictions at `center`, shape (d,)."""
-    steps = STEP * units
     low, high = model.parameters.coordinate_bounds
+    first = np.minimum(STEP * units, (high - low) / 8)
+    slope, coarse = _differences(model, center, first, np.arange(len(first)))
+    steps, first_error = first.copy(), _disagreement(slope, coarse)
+    wrong = np.flatnonzero(first_error > DERIVATIVE_ACCURACY)
+    for k in range(1, FINER_STEPS + 1):
+        if not wrong.size:
+            break
+        finer = first[wrong] / 10**k
+        found = _differences(model, center, finer, wrong)
+        good = _disagreement(*found) <= DERIVATIVE_ACCURACY
+        solved, wrong = wrong[good], wrong[~good]
+        slope[:, solved], coarse[:, solved] = (each[:, good] for each in found)
+        steps[solved] = finer[good]
+    return Sensitivities(slope, coarse, steps, first, first_error)
+
+
+def _differences(
+    model: ForwardModel, center: FloatArray, steps: FloatArray, columns: NDArray[np.intp]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the slope and the coarse one, each (entries, m), along m coordinates."""
+    low, high = model.parameters.coordinate_bounds
+    moves = np.zeros((len(columns), len(center)))
+    moves[np.arange(len(columns)), columns] = steps
     # At a bound the derivative is taken a step inside: the model is not called beyond it.
-    center = np.clip(center, low + steps, high - steps)
-    lattice = np.concatenate([np.diag(f * steps) for f in (1.0, -1.0, 0.5, -0.5)])
+    center = center.copy()
+    center[columns] = np.clip(center[columns], low[columns] + steps, high[columns] - steps)
+    lattice = np.concatenate([f * moves for f in (1.0, -1.0, 0.5, -0.5)])
     values, reasons = model(center + lattice)
     failed = [reason for reason in reasons if reason]
     if failed:
@@ -87,7 +129,16 @@ def sensitivities(model: ForwardModel, center: FloatArray, units: FloatArray) ->
     ahead, behind, half_ahead, half_behind = np.split(values, 4)
     coarse = (ahead - behind) / (2 * steps[:, None])
     fine = (half_ahead - half_behind) / steps[:, None]
-    return Sensitivities(slope=((4 * fine - coarse) / 3).T, coarse=coarse.T)
+    return ((4 * fine - coarse) / 3).T, coarse.T
+
+
+def _disagreement(slope: FloatArray, coarse: FloatArray) -> FloatArray:
+    """Return the relative difference of two sensitivities (n, d), shape (d,)."""
+    largest = np.abs(slope).max(axis=0, initial=0.0)
+    scale = np.where(largest > 0, largest, 1.0)  # squares of any units can be represented
+    size = np.linalg.norm(slope / scale, axis=0)
+    apart = np.linalg.norm((slope - coarse) / scale, axis=0)
+    return np.asarray(apart / np.where(size > 0, size, 1.0))
 
 
 # Standard error of a null direction, as a multiple of the largest of the others.
@@ -154,7 +205,7 @@ def information(
         matrix=slope.T @ slope,
         directions=vectors.T,
         standard_error=standard_error,
-        derivative_error=np.linalg.norm(slope - coarse, axis=0) / np.where(size > 0, size, 1.0),
+        derivative_error=derivative.error(slope, coarse),
     )
 
 

@@ -102,8 +102,9 @@ def _size(residuals: FloatArray, freedom: int) -> Check:
     total = float(residuals @ residuals)
     p = 2 * min(squares_below(total, freedom), squares_above(total, freedom))
     rms = float(np.sqrt(total / freedom))
+    times = f"{rms:.2f}" if rms >= 0.1 else f"{rms:.1g}"
     meaning = (
-        f"residuals are {rms:.2f} times as large as the declared noise: the noise is declared "
+        f"residuals are {times} times as large as the declared noise: the noise is declared "
         f"too {'small, or the forward model is incomplete' if rms > 1 else 'large'}"
     )
     return Check("size", rms, float(min(p, 1.0)), meaning)

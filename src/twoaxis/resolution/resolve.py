@@ -238,7 +238,7 @@ def resolve(
     chosen_method = _chosen_method(setup, method, replicas, bank)
     entries, check = bank, None
     while True:
-        estimator = _estimator(setup, chosen_method, entries, starts, progress)
+        estimator = _estimator(setup, chosen_method, entries, starts, derivative.steps, progress)
         known = setup.noise or estimate_noise(setup, estimator)
         whitened = setup.whitened(known)
         facts = informed(whitened)
@@ -277,7 +277,7 @@ def resolve(
         *_failure_messages(estimator),
         *_interpolant_messages(whitened, shared),
         *_tangent_messages(estimator, linear, validate),
-        *_fit_messages(setup, fits, bank, entries),
+        *_fit_messages(setup, fits, bank, entries, estimator.starts > 1),
         *_direction_messages(setup, facts),
         *noise_free_messages(data_fits or [], setup.data or {}, known, setup.noise is None),
         *_misfit_messages(data_fits or []),
@@ -405,12 +405,16 @@ def _chosen_method(setup: Setup, method: Method, replicas: int, bank: int) -> Me
     return "direct" if few or setup.fit_model.vectorized else "interpolant"
 
 
-def _estimator(setup: Setup, method: Method, bank: int, starts: int, progress: bool) -> Estimator:
+def _estimator(
+    setup: Setup, method: Method, bank: int, starts: int, steps: FloatArray, progress: bool
+) -> Estimator:
     if method != "bank":
         linear = method == "linear"
         total = max(SEEDS, starts) if linear else seed_count(len(setup.parameters), starts)
         with progress_bar("solving starting points", total, progress) as advance:
-            direct = build_direct(setup.fit_model, setup.q, setup.units, starts, advance, total)
+            direct = build_direct(
+                setup.fit_model, setup.q, setup.units, steps, starts, advance, total
+            )
         return LinearEstimator(direct) if linear else direct
     with progress_bar("solving the bank", bank, progress) as advance:
         built = build_bank(setup.fit_model, setup.q[0], bank, advance)
@@ -710,7 +714,9 @@ def _tangent_messages(estimator: Estimator, moved: float, validate: int) -> list
     return [Message("resolution.linear", text, "warning" if bad else "info", numbers)]
 
 
-def _fit_messages(setup: Setup, fits: list[Fits], bank: int, entries: int) -> list[Message]:
+def _fit_messages(
+    setup: Setup, fits: list[Fits], bank: int, entries: int, searched: bool
+) -> list[Message]:
     """Report how the fits of the replicas went."""
     messages = []
     if entries > bank:
@@ -730,6 +736,12 @@ def _fit_messages(setup: Setup, fits: list[Fits], bank: int, entries: int) -> li
             f"{elsewhere} fits have a lower minimum away from the center: the likelihood has "
             "several minima, and more starts may find lower ones"
         )
+        if not searched:  # a bank shows all of them
+            text = (
+                f"{elsewhere} fits have another minimum that is lower or as good: the likelihood "
+                "has several minima, between which more observations of the same kind may not "
+                "decide"
+            )
         messages.append(Message("resolution.several_minima", text, numbers={"count": elsewhere}))
     on_bound = np.sum([f.on_bound[1:].sum(axis=0) for f in fits], axis=0)
     total = sum(len(f.chi2) - 1 for f in fits)

@@ -495,9 +495,8 @@ def whitened_slopes(request: Request, progress: bool) -> tuple[FloatArray, Float
                     "some that overflow",
                     "check the units of noise and of forward: the noise is far too small",
                 )
-            rough = (found.slope - found.coarse) / deviations * points.units[p]
-            size = np.linalg.norm(white, axis=0)
-            worst = np.maximum(worst, np.linalg.norm(rough, axis=0) / np.where(size > 0, size, 1.0))
+            rough = found.error(found.slope / deviations, found.coarse / deviations)
+            worst = np.maximum(worst, rough)
             slopes[p], present_slopes[p] = white[candidate], white[present]
             advance(1)
     for name, share in zip(model.parameters, worst.tolist(), strict=True):
