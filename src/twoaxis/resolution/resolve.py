@@ -44,6 +44,7 @@ from twoaxis.resolution.data_fit import (
 from twoaxis.resolution.direct_fit import DirectEstimator, build_direct, seed_count
 from twoaxis.resolution.fisher import (
     DERIVATIVE_ACCURACY,
+    STEP,
     Information,
     directions_of_interest,
     information,
@@ -358,10 +359,9 @@ def _fitted_center(
     layouts = setup.whitened(setup.noise or setup.unit_noise)
     layout = max(layouts, key=lambda each: len(each.sites))
     # No percentages are known before there is a center: steps are shares of the bounds.
+    units = DIFFERENCE_SHARE * (high - low)
     with progress_bar("fitting the data", seed_count(len(known), starts), progress) as advance:
-        fit = build_direct(
-            setup.fit_model, setup.q, DIFFERENCE_SHARE * (high - low), starts, advance
-        )
+        fit = build_direct(setup.fit_model, setup.q, units, STEP * units, starts, advance)
         found = fit.fit(layout, layout.row(setup.data[layout.name])[None])
     ends = np.array([p.bounds for p in known.values()]).T  # exp(log(p)) is p only to rounding
     center = known.named(np.clip(known.physical(found.estimate[0]), *ends))
