@@ -193,10 +193,14 @@ def test_names_are_escaped_in_actions(made, tmp_path):
 T = np.linspace(0.0, 3.0, 40)
 
 
-def decay(data_of, model, delivered, bounds=(0.2, 5.0), noise=0.02):
-    """Audit a field that is right for what it delivers, with data and without a truth."""
+def decay(data_of, model, delivered, bounds=(0.2, 5.0), noise=0.02, real=None):
+    """Audit a field that is right for what it delivers, with data and without a truth.
+
+    The data have the noise that is declared, unless the `real` one is given.
+    """
     known = {n: ta.Parameter(delivered=v, bounds=bounds) for n, v in delivered.items()}
-    data = data_of + noise * np.random.default_rng(2).standard_normal(len(T))
+    size = noise if real is None else real
+    data = data_of + size * np.random.default_rng(2).standard_normal(len(T))
     u, rate = model(**delivered), math.prod(delivered.values())
     return ta.audit(
         lambda **values: (math.prod(values.values()) - rate) * u,
@@ -233,4 +237,68 @@ def test_bounds_that_hide_how_little_is_resolved():
     faint = decay(0.02 * np.exp(-2 * T), lambda k: 0.02 * np.exp(-k * T), {"k": 2.0}, (1.8, 2.2))
     (action,) = faint.actions
     found = numbers(action)
-    assert found["standard error without bounds"] > 3 * found["matched deviation (mean)"]
+    error = found["standard error without bounds"]
+    assert error > 3 * found["matched deviation (mean)"]
+    assert found["observations needed, of the same kind"] == math.ceil(40 * (error / 5) ** 2)
+
+
+def test_noise_that_is_declared_too_large_comes_before_more_observations():
+    def model(k):
+        return np.exp(-k * T)
+
+    found = decay(model(0.8), model, {"k": 0.9}, noise=1.0, real=0.01)
+    assert found.route is ta.Route.IMPROVE_OBSERVATIONS
+    assert found.actions[0].kind == "noise"
+    assert found.next_step == f"{found.actions[0].title}."
+    (left,) = found.actions[0].numbers
+    assert left.value == pytest.approx(0.01, rel=0.3)
+    # The value is far off by the noise that is there, and the declared noise hides that.
+    (asked,) = [q for q in found.questions if q.code == "contradiction"]
+    assert (asked.answer, asked.route) == ("not known", None)
+    right = decay(model(0.8), model, {"k": 0.9}, noise=0.01)
+    assert right.severity == "bad"
+    assert "noise" not in {action.kind for action in right.actions}
+
+
+def test_values_of_either_sign_are_not_told_apart_by_more_of_the_same():
+    def model(k):
+        return np.exp(-(k**2) * T)
+
+    k = {"k": ta.Parameter(delivered=1.0, bounds=(-3.0, 3.0), coordinate="linear", scale=1.0)}
+    data = model(1.0) + 0.02 * np.random.default_rng(0).standard_normal(len(T))
+    frozen = ta.FrozenResidual(
+        lambda k: (k - 1) * np.exp(-T) + 1e-3 * np.cos(9 * T), k, T, view=ta.views.Pointwise()
+    )
+    resolution = ta.resolve(model, k, 0.02, replicas=40, progress=False)
+    limits = ta.Tolerance(5, 5, 5)
+    found = ta.audit(frozen, resolution=resolution, data=data, tolerance=limits)
+    assert found.route is ta.Route.IMPROVE_OBSERVATIONS
+    (action,) = found.actions
+    assert action.kind == "identifiability"
+    assert "times as many" not in action.text
+    assert found.next_step.startswith("Tell separate values of k apart")
+
+
+def test_a_product_around_a_truth_is_not_asked_for_more_of_the_same():
+    known = {
+        name: ta.Parameter(truth=value, delivered=1.5 * value, bounds=(0.2, 5.0))
+        for name, value in {"a": 1.3, "b": 2 / 1.3}.items()
+    }
+    frozen = ta.FrozenResidual(
+        lambda a, b: (a * b - 3) * np.exp(-T) + 1e-3 * np.cos(9 * T),
+        known,
+        T,
+        view=ta.views.Pointwise(),
+    )
+    resolution = ta.resolve(
+        lambda a, b: np.exp(-a * b * T), known, 0.02, replicas=10, progress=False
+    )
+    found = ta.audit(frozen, resolution=resolution, tolerance=ta.Tolerance(5, 5, 5))
+    assert found.actions[0].kind == "identifiability"
+    assert found.next_step.startswith("Observe something else")
+
+
+def test_a_count_of_observations_has_an_end():
+    found = decay(1e-5 * np.exp(-0.8 * T), lambda k: 1e-5 * np.exp(-k * T), {"k": 0.8}, noise=3.0)
+    assert found.route is ta.Route.IMPROVE_OBSERVATIONS
+    assert "more than a billion observations" in found.actions[0].text

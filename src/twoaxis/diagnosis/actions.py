@@ -24,7 +24,7 @@ import xarray as xr
 from twoaxis.diagnosis.decision_map import Route
 from twoaxis.diagnosis.functions import deciding_node
 from twoaxis.diagnosis.overview import statistic_word
-from twoaxis.diagnosis.questions import leads_away, noise_free
+from twoaxis.diagnosis.questions import leads_away, noise_free, noise_left
 from twoaxis.geometry.regions import cell_regions, equation_regions
 from twoaxis.geometry.score import least_step
 from twoaxis.io import Layout, Variable
@@ -41,9 +41,19 @@ AGREEING = (Route.SELF_CONSISTENT, Route.CONSISTENT_WITH_DATA)
 LIMITED = 3.0
 # Names that a title lists.
 MOST_NAMES = 4
+# Routes that say what the data allow, which depends on the noise.
+BY_NOISE = (
+    Route.IMPROVE_OBSERVATIONS,
+    Route.CODESIGN_OBSERVATIONS_AND_RESIDUAL_EVIDENCE,
+    Route.CONSISTENT_WITH_DATA,
+)
 # Kinds of actions that come before whatever the route advises.
-BEFORE_ROUTE = ("equation", "identifiability")
+BEFORE_ROUTE = ("equation", "identifiability", "noise")
 CHANGE_LOSS = "Change the loss before training on"
+# The likelihood has several minima when they are found in more than this share of the replicas.
+OFTEN = 0.1
+# More observations than this are not counted.
+COUNTABLE = 10**9
 # What to try, unless it is known to lead away.
 LONGER = "Or train longer."
 # Boxes along each axis: few enough to be named, enough to be somewhere.
@@ -129,7 +139,7 @@ class Action:
     ----------
     kind : str
         "observations", "identifiability", "evidence", "delivery", "bias", "declare", "equation",
-        "model", "fit", "training" or "contradiction".
+        "noise", "model", "fit", "training" or "contradiction".
     title : str
         A few words.
     text : str
@@ -164,7 +174,7 @@ class Action:
 
 def first_steps(audit: Audit) -> list[Action]:
     """Return what an audit by itself can say about what to do, the most urgent first."""
-    found = list(_connect(audit))
+    found = [*_connect(audit), *_declare_noise(audit)]
     for name, verdict in audit.subjects.items():
         if verdict.route in AGREEING:
             found.append(_simulate(audit, verdict.route))
@@ -204,6 +214,21 @@ def _connect(audit: Audit) -> Iterator[Action]:
         yield Action("equation", f"Find out where {names} enters the loss", text)
 
 
+def _declare_noise(audit: Audit) -> Iterator[Action]:
+    """Ask for the right noise where it is declared too large, and the route rests on it."""
+    left = noise_left(audit)
+    if left < 1 and audit.route in BY_NOISE:
+        share = number(left, ".2g")
+        text = (
+            f"The residuals of the matched fit are {share} times as large as the declared noise. "
+            "Intervals, resolutions and numbers of observations are those of the declared noise, "
+            "and far too large. Declare that much less, or leave the noise out and let it be "
+            "estimated from the data."
+        )
+        title = f"Declare {share} times the noise, and run the audit again"
+        yield Action("noise", title, text, "", (Number("noise that the matched fit leaves", left),))
+
+
 def _of_function(audit: Audit, name: str) -> Iterator[Action]:
     """Return the actions of an unknown function: those of the node that needs each of them most."""
     group, deciding = audit.functions[name], audit.subjects[name].route
@@ -234,7 +259,8 @@ def _of_parameter(audit: Audit, name: str) -> Iterator[Action]:
             first.reverse()
         yield from (make(audit, name) for make in first)
     elif route is Route.UNDETERMINED:
-        yield _declare(audit, name)
+        direction = audit.undetermined_direction(name)
+        yield _determine(direction) if direction else _declare(audit, name)
     elif route is Route.WITHIN_TOLERANCE and _beyond(audit, name, "resolution") > 1:
         found = _observe(audit, name)
         # Within tolerance by luck: with another draw of the noise it may not be.
@@ -268,34 +294,64 @@ def _observe(audit: Audit, name: str) -> Action:
     direction = audit.undetermined_direction(name)
     if direction:
         return _determine(direction)
+    elsewhere = _several_minima(audit)
+    if elsewhere:
+        return _tell_apart(name, elsewhere)
     measured = audit.percent("resolution", name)
     tolerated = _limit(audit, "resolution")
     count = float(audit.used_layouts["observations"].values.mean())
-    need = needed_observations(measured, tolerated, round(count))
+    error = audit.standard_error_percent[name]
+    limited = LIMITED * measured < error < math.inf
+    need = needed_observations(error if limited else measured, tolerated, round(count))
     numbers = [
         Number(f"{audit.matched_noun} ({statistic_word(audit)})", measured, "%"),
+        *([Number("standard error without bounds", error, "%")] if limited else []),
         Number("tolerance", tolerated, "%"),
         Number("observations", need.count),
         Number("observations needed, of the same kind", need.observations),
         Number("noise factor that is enough instead", need.noise_factor),
     ]
-    text = (
-        f"These observations resolve {name} to {percent(measured)}; the tolerance is "
-        f"{percent(tolerated)}. To first order this takes {number(need.factor, '.3g')} times as "
-        f"many observations of the same kind ({need.observations:,} instead of {need.count:,}), or "
-        f"{number(need.noise_factor, '.2g')} times the noise. Sites that are chosen for their "
-        "sensitivity may need far fewer."
+    much = (
+        f"{number(need.factor, '.3g')} times as many observations of the same kind "
+        f"({need.observations:,} instead of {need.count:,}), or "
+        f"{number(need.noise_factor, '.2g')} times the noise"
     )
-    error = audit.standard_error_percent[name]
-    if error > LIMITED * measured:
-        text += (
-            f" The bounds limit the first number: the standard error is {percent(error)}, "
-            "so that far more are needed."
-        )
-        numbers.append(Number("standard error without bounds", error, "%"))
+    if need.observations > COUNTABLE:
+        much = "more than a billion observations of the same kind: these say next to nothing"
+    but = f", but only because of its bounds: the standard error is {percent(error)}"
+    text = (
+        f"These observations resolve {name} to {percent(measured)}{but if limited else ''}; the "
+        f"tolerance is {percent(tolerated)}. To first order this takes {much}. Sites that are "
+        "chosen for their sensitivity may need far fewer."
+    )
     call = "twoaxis.suggest_sites(forward, parameters, noise, 200, points=...)"
     title = f"Improve the observations of {name}"
     return Action("observations", title, text, call, tuple(numbers))
+
+
+def _several_minima(audit: Audit) -> float:
+    """Return the share of the replicas that another value explains as well; 0 for few."""
+    assert audit.resolution is not None
+    counts = [
+        message.numbers["count"]
+        for message in audit.resolution.messages
+        if message.code == "resolution.several_minima"
+    ]
+    share = sum(counts) / audit.resolution.data["estimate"].sel(parameter=audit.names[0]).size
+    return share if share >= OFTEN else 0.0
+
+
+def _tell_apart(name: str, share: float) -> Action:
+    """Return what to do where the data are explained by separate values."""
+    text = (
+        f"Of the noisy replicas, {percent(100 * share)} are explained as well or better by a "
+        "value of the parameters far from the one that they were simulated at: the likelihood has "
+        "several minima, and how many observations would decide between them cannot be "
+        "extrapolated. Bound the parameters to the values that are possible, or observe another "
+        "quantity, place or time at which these values differ."
+    )
+    title = f"Tell separate values of {name} apart: by bounds, or by observing something else"
+    return Action("identifiability", title, text)
 
 
 def _determine(direction: str) -> Action:

@@ -131,6 +131,8 @@ def _around_truth(audit: Audit, name: str) -> str:
         words.append(f"within the tolerance of {percent(audit.tolerance.material)}")
     else:
         words.append(_CAUSE.get(route, route.value))
+    if any(q.route is Route.MODEL_DOES_NOT_FIT for q in audit.questions):
+        words.append(f"but {Route.MODEL_DOES_NOT_FIT.value}")
     return "; ".join(words)
 
 
@@ -156,7 +158,8 @@ def _around_candidate(audit: Audit, name: str) -> str:
         Route.UNDETERMINED: f"the verdict is not determined{because}",
     }[route]
     left = noise_left(audit)
-    declared = f"; the noise is declared {1 / left:.2g} times too large" if left < 1 else ""
+    times = number(1 / left, ".2g")
+    declared = f"; the noise is declared {times} times too large" if left < 1 else ""
     return f"{value}{interval}: {words}{declared}"
 
 
@@ -174,7 +177,9 @@ def _loose(audit: Audit, name: str) -> str:
     direction = audit.undetermined_direction(name)
     if direction:
         return f"not determined, because the data do not depend on {direction}"
-    return "consistent with its field, but the data hardly determine it"
+    outside = _outside(audit, name)
+    first = f"{outside}; " if outside else ""
+    return f"{first}consistent with its field, but the data hardly determine it"
 
 
 def _consistent(audit: Audit, name: str) -> str:
@@ -182,14 +187,20 @@ def _consistent(audit: Audit, name: str) -> str:
 
     The level of the tests of an audit is higher than that of the interval.
     """
+    outside = _outside(audit, name)
+    if outside:
+        return f"{outside}; consistent with its own field"
+    return "consistent with the data and with its own field"
+
+
+def _outside(audit: Audit, name: str) -> str:
+    """Say that a value lies outside of its interval, where no test contradicts it."""
     ends, delivered = _ends(audit, name), audit.parameters[name].delivered
     assert delivered is not None
     if ends is None or ends[0] <= delivered <= ends[1]:
-        return "consistent with the data and with its own field"
-    return (
-        f"outside that interval, but not contradicted at the {100 * audit.level:g}% level of the "
-        "tests; consistent with its own field"
-    )
+        return ""
+    level = f"{100 * audit.level:g}%"
+    return f"outside that interval, but not contradicted at the {level} level of the tests"
 
 
 def _asked(audit: Audit) -> str:

@@ -43,7 +43,7 @@ from twoaxis.diagnosis.overview import MOST_DIRECTIONS
 from twoaxis.diagnosis.questions import matched_on_bound, material_percent, tested
 from twoaxis.diagnosis.verdict import Directions
 from twoaxis.result import Message
-from twoaxis.text import number, percent
+from twoaxis.text import number, p_equals, percent
 
 if TYPE_CHECKING:
     from twoaxis.diagnosis.result import Audit
@@ -103,7 +103,7 @@ def _answers(audit: Audit) -> list[Message]:
         one = checks.isel(check=row)
         name, p = str(one["check"].values), float(one["p_value"])
         if p * len(made) < 1 - audit.level:
-            text = f"the matched fit to the data: {one['meaning'].values} (p = {p:.2g})"
+            text = f"the matched fit to the data: {one['meaning'].values} (p {p_equals(p)})"
             found.append(Message(f"data.{name}", text, "warning", {"p_value": p}))
     return found
 
@@ -160,7 +160,8 @@ def _trust(audit: Audit) -> list[Message]:
                 continue
             text = (
                 f"local displacement and frozen scan minimum of {name} lie on different sides of "
-                f"the tolerance: {local:.3g}% and {scanned:.3g}%; the route follows the scan"
+                f"the tolerance: {percent(local)} and {percent(scanned)}; the route follows the "
+                "scan"
             )
             numbers = {"displacement": local, "scan": scanned, "tolerance": limit}
             found.append(Message("scan.other_side", text, "warning", numbers))
@@ -194,7 +195,8 @@ def _directions(audit: Audit) -> list[Message]:
             text = f"the residual does not see the direction {words}"
             found.append(Message("direction.null", text, "warning", {"direction": k}))
         if status == "weak":
-            text = f"the direction {words} is weak: its strength is {share:.2g} of the largest"
+            size = number(share, ".2g")
+            text = f"the direction {words} is weak: its strength is {size} of the largest"
             numbers = {"direction": k, "share": share}
             found.append(Message("direction.weak", text, "warning", numbers))
     return found
@@ -211,7 +213,7 @@ def _small_gap(audit: Audit) -> list[Message]:
     if largest > NO_GAP * audit.tolerance.preference:
         return []
     text = (
-        f"the delivery gap is only {largest:.2g}%: the tolerated displacement is most of the "
+        f"the delivery gap is only {percent(largest)}: the tolerated displacement is most of the "
         "delivered error; a smaller Tolerance(preference=...) would show it, and a wrong model "
         "specification is the other candidate cause"
     )
@@ -230,8 +232,8 @@ def _luck(audit: Audit) -> list[Message]:
         if value > tolerance.resolution:
             text = (
                 f"the delivered {name} is within tolerance for these data, but the observations "
-                f"are loose: a matched fit to another draw of the noise deviates by {value:.3g}% "
-                f"{often}"
+                f"are loose: a matched fit to another draw of the noise deviates by "
+                f"{percent(value)} {often}"
             )
             found.append(Message("resolution.luck", text, "warning", {"resolution": value}))
     return found
@@ -273,7 +275,7 @@ def _axis_one(audit: Audit) -> list[Message]:
     }
     if away:
         where = ", ".join(
-            f"{name} = {value:.4g}" for name, value in away.items() if name in audit.scalars
+            f"{name} = {number(value)}" for name, value in away.items() if name in audit.scalars
         )
         if not where:
             where = audit.parameters.value_words({**audit.center.values, **centers})

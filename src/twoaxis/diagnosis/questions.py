@@ -248,35 +248,35 @@ def _field(audit: Audit, alarm: float) -> list[Question]:
     p, rms = _p_values(audit), float(fit["rms"])
     worst = fit.isel(group=int(fit["group_rms"].values.argmax()))
     where, there = str(worst["group"].values), float(worst["group_rms"])
-    words = f"the field misses the data by {rms:.3g} noise levels (RMS)"
+    words = f"the field misses the data by {number(rms, '.3g')} noise levels (RMS)"
     if noise_free(audit):  # there is nothing to test; only sizes count
         words += ", of the noise that is assumed for noise-free data"
         found = Question("field", "yes", words, measured=rms, limit=FIELD_FAR)
         if rms > FIELD_FAR:
-            brief = f"it misses them by {rms:.2g} noise levels"
+            brief = f"it misses them by {number(rms, '.2g')} noise levels"
             found = replace(found, answer="no", route=Route.FIELD_DOES_NOT_FIT, brief=brief)
         return [found, Question("noise", "yes", "the data are noise-free")]
     if rms > FIELD_FAR and p["field"] < alarm:
         found = Question(
             "field",
             "no",
-            f"{words}, most in the region {where} ({there:.3g})",
+            f"{words}, most in the region {where} ({number(there, '.3g')})",
             Route.FIELD_DOES_NOT_FIT,
             rms,
             FIELD_FAR,
             p["field"],
-            brief=f"it misses them by {rms:.2g} noise levels",
+            brief=f"it misses them by {number(rms, '.2g')} noise levels",
         )
     elif there > GROUP_FAR and p["group"] < alarm:
         found = Question(
             "field",
             "no",
-            f"{words} over all, but by {there:.3g} in the region {where}",
+            f"{words} over all, but by {number(there, '.3g')} in the region {where}",
             Route.FIELD_DOES_NOT_FIT,
             there,
             GROUP_FAR,
             p["group"],
-            brief=f"it misses them by {there:.2g} noise levels in the region {where}",
+            brief=f"it misses them by {number(there, '.2g')} noise levels in the region {where}",
         )
     else:
         found = Question("field", "yes", words, None, rms, FIELD_FAR, p["field"])
@@ -297,13 +297,13 @@ def _noise(audit: Audit, fit: xr.Dataset, p: float, alarm: float) -> Question:
     return Question(
         "noise",
         "no",
-        f"the field misses the data by {rms:.3g} levels (RMS) of the noise{of}: "
+        f"the field misses the data by {number(rms, '.3g')} levels (RMS) of the noise{of}: "
         f"{100 * (1 - rms**2):.0f}% of its variance is in the field",
         Route.FIELD_FITS_NOISE,
         rms,
         FIELD_NEAR,
         p,
-        brief=f"it misses the data by only {rms:.2g} levels of the noise{of}",
+        brief=f"it misses the data by only {number(rms, '.2g')} levels of the noise{of}",
     )
 
 
@@ -513,6 +513,11 @@ def _contradiction(audit: Audit, alarm: float) -> Question:
         if wrong and not beyond:
             hidden = f"{facts}, which noise of the assumed size would hide"
             return Question("contradiction", "not known", hidden, None, deviance, limit)
+    if wrong and not beyond and deviance > limit * noise_left(audit) ** 2:
+        hidden = (
+            f"{facts}, but the noise is declared too large: with what the fit leaves, it is far"
+        )
+        return Question("contradiction", "not known", hidden, None, deviance, limit, p)
     if beyond and wrong and not outside and _allowed_nearby(audit, matched, material, limit):
         facts += (
             f", but a value within the tolerance of {percent(material)} agrees with the data, "
@@ -558,9 +563,10 @@ def _allowed_nearby(audit: Audit, matched: xr.Dataset, material: float, limit: f
     root = np.sqrt(np.maximum(strengths, 0.0))[:, None] * vectors.T
     estimate = known.named(matched["estimate"].values)
     away = known.coordinates(delivered) - known.coordinates(estimate)
-    reach = known.percent_units(estimate) * material / 100
-    reach[[parameter.nuisance for parameter in known.values()]] = np.inf
-    nearest = lsq_linear(root, -root @ away, bounds=(-reach, reach))
+    units = known.percent_units(audit.center.values)
+    reach = np.full(len(known), material / 100)
+    reach[known.nuisance] = np.inf
+    nearest = lsq_linear(root * units, -root @ away, bounds=(-reach, reach))
     return bool(2 * nearest.cost <= limit)
 
 
