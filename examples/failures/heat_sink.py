@@ -6,7 +6,7 @@ off), with networks that fit the data and two more that see the residual. Rebuil
 which that library uses, with a small solver of our own in place of the CFD program. At the end
 a network of the temperature alone is refined, with the velocity as it was measured.
 
-    python examples/failures/heat_sink.py           # about four minutes on one core
+    python examples/failures/heat_sink.py           # about seven minutes on one core
     python examples/failures/heat_sink.py --quick   # runs every line, shows nothing
 """
 
@@ -356,7 +356,8 @@ if options.only in (None, 4):
     print(f"processor time: {time.process_time() - began:.0f} s\n")
     print(f"{audit(refined.frozen, c)}\n")
 
-print(f"1000 D, which is {1000 * diffusivity} in the data")
-print("data with                                   delivered  preferred  matched fit (95%)")
-for name, D, preferred, estimate, low, high in table:
-    print(f"{name:44}{D:>9}{preferred:>11}  {estimate} ({low} to {high})")
+if table:
+    print(f"1000 D, which is {1000 * diffusivity} in the data")
+    print("data with                                   delivered  preferred  matched fit (95%)")
+    for name, D, preferred, estimate, low, high in table:
+        print(f"{name:44}{D:>9}{preferred:>11}  {estimate} ({low} to {high})")
