@@ -26,8 +26,9 @@ from twoaxis.gauss_newton import Continuation
 options = argparse.ArgumentParser()
 options.add_argument("--quick", action="store_true", help="a few steps, which show nothing")
 options.add_argument("--pages", help="a folder for the pages")
+options.add_argument("--longer", action="store_true", help="train as in the thread, 6,400 steps")
 chosen = options.parse_args()
-steps, degree = (20, 8) if chosen.quick else (1600, 20)
+steps, degree = (20, 8) if chosen.quick else (6400 if chosen.longer else 1600, 20)
 if chosen.quick:
     print("quick: this only shows that the script runs")
 torch.set_num_threads(1)
@@ -142,6 +143,8 @@ def audit(frozen, name):
 
 
 frozen = train(advised=False)
+if chosen.longer:
+    raise SystemExit
 resolution = ta.resolve(
     simulate, frozen.parameters, data=readings, points=sites, method="linear", progress=False
 )
