@@ -309,6 +309,9 @@ def refine_model(
             path.residual.append(model.rms_residual(weights, q))
             path.coordinates.append(q)
             path.errors.append(errors)
+            if near and _exhausted(path, model.data.size):
+                last = weight / gain
+                plan = replace(plan, last=last, plateau=min(plan.plateau, last))
             inside = bool(((q > low) & (q < high)).all())
             flat = _flat(path.errors) and model.follows(weights, q, weight)
             settled = (
@@ -366,6 +369,19 @@ def _released(plan: Continuation, step: int, misfit: float) -> Continuation:
     if ends and weight >= LEAST_FREE and misfit > CONTRADICTED:
         return replace(plan, free=weight)
     return plan
+
+
+def _exhausted(path: Path, count: int) -> bool:
+    """Whether the field obeys the equation as well as its network can.
+
+    Then a larger weight makes the term of the equation larger, and the residual that is left
+    pulls the parameters away from what the data say.
+    """
+    shares = [
+        equation_share(weight, residual, count)
+        for weight, residual in zip(path.weight[-2:], path.residual[-2:], strict=True)
+    ]
+    return len(shares) > 1 and shares[1] > max(UNSATISFIED, shares[0])
 
 
 def _flat(errors: list[FloatArray]) -> bool:
