@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 import twoaxis as ta
 from twoaxis.errors import InputError
 from twoaxis.gauss_newton import Continuation
-from twoaxis.remedies.refine.of_model import _drawn, _Model
-from twoaxis.remedies.refine.result import NOT_SETTLED, SETTLED
+from twoaxis.remedies.refine.of_model import _drawn, _exhausted, _Model
+from twoaxis.remedies.refine.result import NOT_SETTLED, SETTLED, Path
 
 torch = pytest.importorskip("torch")
 
@@ -225,6 +225,28 @@ def test_precise_data_release_a_parameter_that_they_contradict():
     )
     assert found.trusted
     assert_allclose(found.values["k"], 0.1, atol=0.1 * found.standard_error["k"])
+
+
+@pytest.mark.parametrize(
+    ("residual", "exhausted"),
+    [(0.1, True), (0.06, True), (0.05, False), (0.001, False)],
+)
+def test_a_term_of_the_equation_that_grows_with_its_weight_is_told(residual, exhausted):
+    """From 1 to 3 times the weight: of 0.1 to less than 0.058 the term falls."""
+    path = Path(weight=[1e4, 3e4], residual=[0.1, residual])
+    assert _exhausted(path, 40) == exhausted
+
+
+@pytest.mark.long
+def test_the_weight_grows_no_further_than_the_network_can_follow():
+    """Two units cannot obey the equation; at the largest weights the rest would decide on k."""
+    subject = plane(width=2, points=200)
+    x, t = subject.observed.T
+    data = np.exp(-0.1 * np.pi**2 * t) * np.cos(np.pi * x)
+    found = ta.refine(subject, data, noise=0.005, progress=False)
+    assert "refine.residual" in [m.code for m in found.messages]
+    gain = (data**2).sum() / 0.005**2 / 2000
+    assert found.data["weight"].values[-1] < 0.1 * Continuation().last * gain
 
 
 def test_a_step_has_more_rows_than_weights():
