@@ -239,14 +239,15 @@ def test_a_term_of_the_equation_that_grows_with_its_weight_is_told(residual, exh
 
 @pytest.mark.long
 def test_the_weight_grows_no_further_than_the_network_can_follow():
-    """Two units cannot obey the equation; at the largest weights the rest would decide on k."""
-    subject = plane(width=2, points=200)
+    """Four units cannot obey the equation; at the largest weights the rest would decide on k."""
+    subject = plane(width=4, points=200)
     x, t = subject.observed.T
     data = np.exp(-0.1 * np.pi**2 * t) * np.cos(np.pi * x)
-    found = ta.refine(subject, data, noise=0.005, progress=False)
+    found = ta.refine(subject, data, noise=0.002, progress=False)
     assert "refine.residual" in [m.code for m in found.messages]
-    gain = (data**2).sum() / 0.005**2 / 2000
-    assert found.data["weight"].values[-1] < 0.1 * Continuation().last * gain
+    gain = (data**2).sum() / 0.002**2 / 2000
+    assert found.data["weight"].values[-1] < 0.3 * Continuation().last * gain
+    assert_allclose(found.values["k"], 0.1, rtol=0.02)
 
 
 def test_a_step_has_more_rows_than_weights():

@@ -261,7 +261,7 @@ def refine_model(
     progress: bool,
 ) -> Refinement:
     """Refine a model of another library, in NumPy, with its own derivatives."""
-    plan = continuation or OF_A_MODEL
+    plan = whole = continuation or OF_A_MODEL
     model = _Model(frozen, data, noise)
     generator = np.random.default_rng(seed)
     weights, q = np.array(model.weights.start), model.start
@@ -309,11 +309,14 @@ def refine_model(
             path.residual.append(model.rms_residual(weights, q))
             path.coordinates.append(q)
             path.errors.append(errors)
-            if near and _exhausted(path, model.data.size):
-                last = weight / gain
-                plan = replace(plan, last=last, plateau=min(plan.plateau, last))
+            follows = model.follows(weights, q, weight)
+            if bool((np.abs(move) <= errors).all()) and _exhausted(path, model.data.size):
+                plan = replace(plan, last=weight / gain, plateau=min(plan.plateau, weight / gain))
+            elif follows and plan.last < whole.last:
+                step = plan.all_steps - plan.more * plan.free_steps  # where the weight stopped
+                plan = replace(plan, last=whole.last, plateau=whole.plateau)
             inside = bool(((q > low) & (q < high)).all())
-            flat = _flat(path.errors) and model.follows(weights, q, weight)
+            flat = _flat(path.errors) and follows
             settled = (
                 inside
                 and weight >= plan.plateau * (1.0 if flat else gain)
@@ -372,7 +375,7 @@ def _released(plan: Continuation, step: int, misfit: float) -> Continuation:
 
 
 def _exhausted(path: Path, count: int) -> bool:
-    """Whether the field obeys the equation as well as its network can.
+    """Whether the field obeys the equation as well as its network can, for parameters at rest.
 
     Then a larger weight makes the term of the equation larger, and the residual that is left
     pulls the parameters away from what the data say.
