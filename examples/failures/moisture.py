@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 import twoaxis as ta
+from twoaxis.gauss_newton import Continuation
 
 options = argparse.ArgumentParser()
 options.add_argument("--quick", action="store_true", help="a few steps, which show nothing")
@@ -73,6 +74,18 @@ def train(begin):
     return ta.from_deepxde(model, {"D": (D, ta.Parameter(bounds=(0.05, 20.0)))})
 
 
+def audit(frozen, resolution, name):
+    found = ta.audit(
+        frozen,
+        resolution=resolution,
+        tolerance=ta.Tolerance(material=5.0, resolution=5.0, preference=5.0),
+        about={"problem": f"moisture in a slab: {name}"},
+    )
+    print(f"{found}\n")
+    if chosen.pages:
+        found.to_html(f"{chosen.pages}/moisture-{name}.html")
+
+
 for name, begin in {"whole": 0.0, "later": 0.05}.items():
     print(f"--- {name}: time from {begin}; last losses:")
     frozen = train(begin)
@@ -80,16 +93,18 @@ for name, begin in {"whole": 0.0, "later": 0.05}.items():
     resolution = ta.resolve(
         simulate, frozen.parameters, data=readings, points=sites, replicas=replicas, progress=False
     )
-    audit = ta.audit(
-        frozen,
-        resolution=resolution,
-        tolerance=ta.Tolerance(material=5.0, resolution=5.0, preference=5.0),
-        about={"problem": f"moisture in a slab: {name}"},
-    )
-    print(f"{audit}\n")
-    if chosen.pages:
-        audit.to_html(f"{chosen.pages}/moisture-{name}.html")
+    audit(frozen, resolution, name)
 
 # Without the corner the field is smooth, and refinement finishes what training has begun.
-refined = ta.refine(frozen, noise=0.0025, progress=False)  # 1% of the deviation of the readings
+refined = ta.refine(
+    frozen,
+    noise=0.0025,  # 1% of the deviation of the readings, as the audit assumes
+    continuation=Continuation(10, 10, 30, 30, free_steps=1, more=1) if chosen.quick else None,
+    progress=False,
+)
 print(f"--- later, refined\n\n{refined}\ntrusted: {refined.trusted}")
+path = refined.data.sel(parameter="D")
+for weight, misfit, value in zip(path["weight"], path["misfit"], path["value"], strict=True):
+    print(f"weight {float(weight):.0e}: D = {value:.4f}, misfit {float(misfit) ** 0.5:.2f}")
+print()
+audit(refined.frozen, resolution, "refined")

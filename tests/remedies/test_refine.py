@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 import twoaxis as ta
 from twoaxis.errors import InputError
 from twoaxis.gauss_newton import Continuation
-from twoaxis.remedies.refine.result import NOT_SETTLED, SETTLED
+from twoaxis.remedies.refine.of_model import _drawn, _exhausted, _Model
+from twoaxis.remedies.refine.result import NOT_SETTLED, SETTLED, Path
 
 torch = pytest.importorskip("torch")
 
@@ -191,6 +192,71 @@ def test_unknown_noise_is_estimated():
     rest = found.data["fitted"].values - DATA
     assert_allclose(found.data.attrs["noise"], np.sqrt((rest**2).sum() / 39), rtol=1e-3)
     assert "noise.estimated" in [m.code for m in found.messages]
+
+
+def heat(model, points, k):
+    """u_t - k u_xx of columns x and t."""
+    u = model(points)
+    u_x, u_t = torch.autograd.grad(u.sum(), points, create_graph=True)[0].T
+    u_xx = torch.autograd.grad(u_x.sum(), points, create_graph=True)[0][:, 0]
+    return u_t - k * u_xx
+
+
+def plane(width, points):
+    """An untrained network of x and t, and a conductivity that is off by a factor of three."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(2, width), torch.nn.Tanh(), torch.nn.Linear(width, width)]
+    grid = np.meshgrid(np.linspace(0, 1, 9), np.linspace(0.1, 1, 10))
+    return ta.from_torch(
+        torch.nn.Sequential(*layers, torch.nn.Tanh(), torch.nn.Linear(width, 1)).double(),
+        heat,
+        {"k": ta.Parameter(delivered=0.03, bounds=(0.005, 5.0))},
+        points=np.random.default_rng(0).random((points, 2)),
+        observed=np.stack(grid, axis=-1).reshape(-1, 2),
+    )
+
+
+def test_precise_data_release_a_parameter_that_they_contradict():
+    """Held until the equation outweighs the data, it would leave a field that cannot come back."""
+    subject = plane(width=8, points=400)
+    x, t = subject.observed.T
+    found = ta.refine(
+        subject, np.exp(-0.1 * np.pi**2 * t) * np.cos(np.pi * x), noise=0.005, progress=False
+    )
+    assert found.trusted
+    assert_allclose(found.values["k"], 0.1, atol=0.1 * found.standard_error["k"])
+
+
+@pytest.mark.parametrize(
+    ("residual", "exhausted"),
+    [(0.1, True), (0.06, True), (0.05, False), (0.001, False)],
+)
+def test_a_term_of_the_equation_that_grows_with_its_weight_is_told(residual, exhausted):
+    """From 1 to 3 times the weight: of 0.1 to less than 0.058 the term falls."""
+    path = Path(weight=[1e4, 3e4], residual=[0.1, residual])
+    assert _exhausted(path, 40) == exhausted
+
+
+@pytest.mark.long
+def test_the_weight_grows_no_further_than_the_network_can_follow():
+    """Four units cannot obey the equation; at the largest weights the rest would decide on k."""
+    subject = plane(width=4, points=200)
+    x, t = subject.observed.T
+    data = np.exp(-0.1 * np.pi**2 * t) * np.cos(np.pi * x)
+    found = ta.refine(subject, data, noise=0.002, progress=False)
+    assert "refine.residual" in [m.code for m in found.messages]
+    gain = (data**2).sum() / 0.002**2 / 2000
+    assert found.data["weight"].values[-1] < 0.3 * Continuation().last * gain
+    assert_allclose(found.values["k"], 0.1, rtol=0.02)
+
+
+def test_a_step_has_more_rows_than_weights():
+    """With fewer of them it fits the drawn points, and the equation is where it was in between."""
+    subject = plane(width=24, points=3000)
+    model = _Model(subject, np.zeros(90), 0.1)
+    drawn = _drawn(model, model.weights.start, model.start, np.random.default_rng(0))
+    assert len(drawn) + 90 == 2 * model.weights.start.size > 1000
+    assert len(np.unique(drawn, axis=0)) == len(drawn)
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,13 @@ from twoaxis.gauss_newton import (
 )
 from twoaxis.progress import progress_bar
 from twoaxis.remedies.refine.result import (
+    UNSATISFIED,
     End,
     Path,
     Refinement,
     check_enough,
+    equation_share,
+    most_misfit,
     per_coordinate,
     refinement,
 )
@@ -42,16 +46,26 @@ OF_A_MODEL = Continuation(first=10, free=1e4, steps=5, free_steps=12, more=8)
 # Ridges of the information matrix, relative to the mean of its diagonal. They hold weights that
 # neither the data nor the equation determine; too large a one holds the others, too.
 RIDGES = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7)
-# Collocation points of a step.
+# Collocation points of a step, at least: see `_drawn`.
 POINTS = 800
 # Sum of squared ratios of signal to noise that the weights of a continuation are meant for, and the
 # largest factor for more precise data: beyond it linear systems lose their digits.
 USUAL, MOST_GAIN = 2000.0, 1e4
-# Points of an interval for each weight, up to so many.
+# With such data a refinement may end before that weight where standard errors changed by at most
+# this share over a stage, and the field fits the data and obeys the equation.
+FLAT = 0.01
+# Rows of a step, and points of an interval, for each weight; of the latter up to so many.
 DENSE, MOST_POINTS = 2, 1200
 # A field that misses the data by more than so many noise variances is fitted to them first, in at
 # most so many steps.
 MISSES, FITTING_STEPS = 4.0, 30
+# Parameters that rest are released early where the data contradict them: where the field misses
+# the data by more than so many noise variances, after the equation had this least weight.
+CONTRADICTED, LEAST_FREE = 9.0, 100.0
+# A stage whose field does not fit or does not obey the equation goes on while its steps lower the
+# loss by more than this share, for at most so many steps; the largest fall counts, halved with
+# each step after it.
+LAGS, MOST_EXTRA, FORGET = 0.001, 60, 0.5
 
 # Free directions of the field from which on they are told, and the share of the observations from
 # which on the field follows these rather than its equation.
@@ -119,6 +133,10 @@ class _Model:
         if self.given_noise is None:
             self.noise = self._spread(weights)
 
+    def misfit(self, weights: FloatArray) -> float:
+        """Return the mean square by which a field misses the data, in noise variances."""
+        return float((((self.fitted(weights) - self.data) / self.noise) ** 2).mean())
+
     def fitted(self, weights: FloatArray) -> FloatArray:
         return np.asarray(self.weights.field(weights, self.sites), dtype=float).ravel()
 
@@ -128,6 +146,15 @@ class _Model:
     def residual(self, weights: FloatArray, q: FloatArray, points: FloatArray) -> FloatArray:
         found = self.weights.residual(weights, points, **self.physical(q))
         return np.asarray(found, dtype=float) / self.unit
+
+    def rms_residual(self, weights: FloatArray, q: FloatArray) -> float:
+        return float(np.sqrt((self.residual(weights, q, self.points) ** 2).mean()))
+
+    def follows(self, weights: FloatArray, q: FloatArray, weight: float) -> bool:
+        """Whether a field fits the data and obeys the equation well enough to be trusted."""
+        count = self.data.size
+        share = equation_share(weight, self.rms_residual(weights, q), count)
+        return self.misfit(weights) <= most_misfit(count) and share <= UNSATISFIED
 
     @property
     def gain(self) -> float:
@@ -234,7 +261,7 @@ def refine_model(
     progress: bool,
 ) -> Refinement:
     """Refine a model of another library, in NumPy, with its own derivatives."""
-    plan = continuation or OF_A_MODEL
+    plan = whole = continuation or OF_A_MODEL
     model = _Model(frozen, data, noise)
     generator = np.random.default_rng(seed)
     weights, q = np.array(model.weights.start), model.start
@@ -245,44 +272,58 @@ def refine_model(
     weights = _fitted_first(model, weights, q)
     model.measure(weights, q)
     gain = model.gain
-    columns = np.zeros((weights.size, q.size))
+    tangent = np.zeros((weights.size, q.size))
     covariance = np.zeros((q.size, q.size))
-    with progress_bar("refining", plan.all_steps, progress) as advance:
-        for step in range(plan.all_steps):
+    with progress_bar("refining", _most_steps(plan), progress) as advance:
+        step, extra, fall, near = 0, 0, 0.0, False
+        while step < plan.all_steps:
             weight = float(plan.weight(step, np)) * gain
-            if step % plan.resample == 0:
+            if (step + extra) % plan.resample == 0:
                 points = _drawn(model, weights, q, generator)
             before = model.values(weights, q, points, weight)
             jacobian, _ = model.jacobian(weights, q, points, weight)
-            weights, damping, momentum = _step(
+            weights, damping, momentum, now = _step(
                 model, weights, q, points, weight, before, jacobian, damping, momentum
             )
-            advance(1)
-            if not plan.ends_stage(step):
+            fall = max(now, FORGET * fall)
+            lags = plan.ends_stage(step) and near and fall > LAGS and extra < MOST_EXTRA
+            if lags and not model.follows(weights, q, weight):
+                extra += 1
+                advance(0, _shown(model.physical(q)))
+                continue
+            advance(1, _shown(model.physical(q)))
+            step, extra = step + 1, 0
+            if not plan.ends_stage(step - 1):
+                plan = _released(plan, step, model.misfit(weights))
                 continue
             model.update_noise(weights)
             columns, covariance, move, model.free = _newton(model, weights, q, weight)
             errors = np.sqrt(np.diag(covariance))
-            move = np.clip(move, -LONGEST, LONGEST)
-            q = np.clip(q + move, low, high)
+            tangent = columns @ np.linalg.inv(covariance)
+            near = bool((np.abs(move) < LONGEST).all())
+            moved = np.clip(q + np.clip(move, -LONGEST, LONGEST), low, high)
+            weights = _followed(model, weights, tangent, q, moved, weight)
+            move, q = moved - q, moved
             path.weight.append(weight)
-            path.misfit.append(
-                float((((model.fitted(weights) - model.data) / model.noise) ** 2).mean())
-            )
-            path.residual.append(
-                float(np.sqrt((model.residual(weights, q, model.points) ** 2).mean()))
-            )
+            path.misfit.append(model.misfit(weights))
+            path.residual.append(model.rms_residual(weights, q))
             path.coordinates.append(q)
             path.errors.append(errors)
+            follows = model.follows(weights, q, weight)
+            if bool((np.abs(move) <= errors).all()) and _exhausted(path, model.data.size):
+                plan = replace(plan, last=weight / gain, plateau=min(plan.plateau, weight / gain))
+            elif follows and plan.last < whole.last:
+                step = plan.all_steps - plan.more * plan.free_steps  # where the weight stopped
+                plan = replace(plan, last=whole.last, plateau=whole.plateau)
             inside = bool(((q > low) & (q < high)).all())
+            flat = _flat(path.errors) and follows
             settled = (
                 inside
-                and weight >= plan.plateau * gain
+                and weight >= plan.plateau * (1.0 if flat else gain)
                 and bool((np.abs(move) <= plan.settled * errors).all())
             )
             if settled:
                 break
-    tangent = columns @ np.linalg.inv(covariance)
 
     def at(where: FloatArray) -> tuple[FloatArray, FloatArray]:
         values = np.asarray(model.weights.field(weights, where), dtype=float).ravel()
@@ -317,6 +358,65 @@ def refine_model(
     found.before_frozen = frozen
     found._sensitivity_at = at
     return found
+
+
+def _released(plan: Continuation, step: int, misfit: float) -> Continuation:
+    """Return a continuation that releases the parameters now, where the data contradict them.
+
+    The larger the weight of the equation, the closer is the field to the solution for parameters
+    that rest. If that solution misses the data, the field has a long way back, in a valley that
+    grows narrower with the weight.
+    """
+    weight = float(plan.weight(step, np))
+    ends = step < plan.rest and step % plan.steps == 0
+    if ends and weight >= LEAST_FREE and misfit > CONTRADICTED:
+        return replace(plan, free=weight)
+    return plan
+
+
+def _exhausted(path: Path, count: int) -> bool:
+    """Whether the field obeys the equation as well as its network can, for parameters at rest.
+
+    Then a larger weight makes the term of the equation larger, and the residual that is left
+    pulls the parameters away from what the data say.
+    """
+    shares = [
+        equation_share(weight, residual, count)
+        for weight, residual in zip(path.weight[-2:], path.residual[-2:], strict=True)
+    ]
+    return len(shares) > 1 and shares[1] > max(UNSATISFIED, shares[0])
+
+
+def _flat(errors: list[FloatArray]) -> bool:
+    """Whether standard errors no longer depend on the weight of the equation."""
+    return len(errors) > 1 and bool((np.abs(errors[-1] / errors[-2] - 1) <= FLAT).all())
+
+
+def _shown(values: dict[str, float]) -> str:
+    return ", ".join(f"{name} = {value:.4g}" for name, value in values.items())
+
+
+def _most_steps(plan: Continuation) -> int:
+    """Return the number of steps if the parameters are released as early as may be."""
+    early = replace(plan, free=max(plan.first, min(plan.free, LEAST_FREE)))
+    return max(plan.all_steps, early.all_steps)
+
+
+def _followed(
+    model: _Model,
+    weights: FloatArray,
+    tangent: FloatArray,
+    q: FloatArray,
+    moved: FloatArray,
+    weight: float,
+) -> FloatArray:
+    """Let the field go along as the parameters move, where that does lower the loss."""
+    ahead = weights + tangent @ (moved - q)
+    stays, goes = (
+        float((model.values(each, moved, model.points, weight) ** 2).sum())
+        for each in (weights, ahead)
+    )
+    return ahead if goes < stays else weights
 
 
 def _few_points(rows: int, weights: int) -> list[Message]:
@@ -359,7 +459,7 @@ def _fitted_first(model: _Model, weights: FloatArray, q: FloatArray) -> FloatArr
         if size <= MISSES * model.data.size:
             break
         jacobian, _ = model.jacobian(weights, q, model.points, 0.0)
-        weights, damping, momentum = _step(
+        weights, damping, momentum, _ = _step(
             model, weights, q, model.points, 0.0, before, jacobian, damping, momentum
         )
     return weights
@@ -373,13 +473,20 @@ def _repeated(sites: FloatArray, count: int) -> FloatArray:
 def _drawn(
     model: _Model, weights: FloatArray, q: FloatArray, generator: np.random.Generator
 ) -> Any:
-    """Draw collocation points among the model's own, the more often the larger the residual."""
+    """Draw collocation points among the model's own, the more often the larger the residual.
+
+    As many that a step has more rows than weights: with fewer it would fit the drawn points
+    exactly, and leave the equation where it was in between.
+    """
     if isinstance(model.points, tuple) or len(model.points) <= POINTS:
         return model.points
-    size = np.abs(model.residual(weights, q, model.points))
-    size = size.reshape(-1, len(model.points)).sum(axis=0)  # over the equations
+    size = np.abs(model.residual(weights, q, model.points)).reshape(-1, len(model.points))
+    count = max(POINTS, (DENSE * weights.size - model.data.size) // len(size))
+    if len(model.points) <= count:
+        return model.points
+    size = size.sum(axis=0)  # over the equations
     chance = 1 + size / max(float(size.mean()), 1e-300)
-    chosen = generator.choice(len(model.points), POINTS, replace=False, p=chance / chance.sum())
+    chosen = generator.choice(len(model.points), count, replace=False, p=chance / chance.sum())
     return model.points[chosen]
 
 
@@ -393,8 +500,11 @@ def _step(
     jacobian: FloatArray,
     damping: float,
     momentum: FloatArray,
-) -> tuple[FloatArray, float, FloatArray]:
-    """Try a damped step, with more damping while it does not lower the loss."""
+) -> tuple[FloatArray, float, FloatArray, float]:
+    """Try a damped step, with more damping while it does not lower the loss.
+
+    Return weights, damping, the change of the weights, and the share by which the loss fell.
+    """
     inertia = INERTIA * momentum
     for _ in range(TRIES):
         try:
@@ -406,10 +516,11 @@ def _step(
             model.values(moved, q, points, weight) if np.isfinite(moved).all() else before + np.inf
         )
         if np.isfinite(after).all() and after @ after < before @ before:
-            return moved, max(damping * LESS, LEAST_DAMPING), change
+            fall = 1 - float(after @ after) / float(before @ before)
+            return moved, max(damping * LESS, LEAST_DAMPING), change, fall
         damping = min(damping * MORE, MOST_DAMPING)
         inertia = np.zeros_like(inertia)
-    return weights, damping, np.zeros_like(weights)
+    return weights, damping, np.zeros_like(weights), 0.0
 
 
 def _newton(

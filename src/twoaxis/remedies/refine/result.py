@@ -370,6 +370,16 @@ def check_enough(observations: int, parameters: int) -> None:
         )
 
 
+def most_misfit(count: int) -> float:
+    """Return the largest mean square of so many readings' misfits that noise can explain."""
+    return float(1 + MISFIT_SIGMAS * np.sqrt(2 / count))
+
+
+def equation_share(weight: float, residual: float, count: int) -> float:
+    """Return the term of the equation as a multiple of the number of observations."""
+    return weight * residual**2 / count
+
+
 def per_coordinate(known: Parameters, q: FloatArray) -> FloatArray:
     """Return the derivatives of the physical values by the coordinates, shape (d,)."""
     values = np.asarray(known.physical(q), dtype=float)
@@ -459,13 +469,13 @@ def _messages(path: Path, end: End, status: str) -> list[Message]:
     if end.noise_estimated:
         text = f"the noise was estimated from the misfit of the refined field, {end.noise:.3g}"
         found.append(Message("noise.estimated", text, "info", {"noise": end.noise}))
-    elif misfit > 1 + MISFIT_SIGMAS * np.sqrt(2 / count):
+    elif misfit > most_misfit(count):
         text = (
             f"the refined field misses the data by {np.sqrt(misfit):.2g} noise levels: the "
             "equation or the noise level is wrong, or the field cannot follow"
         )
         found.append(Message("refine.misfit", text, "warning", {"misfit": misfit}))
-    share = weight * residual**2 / count
+    share = equation_share(weight, residual, count)
     if share > UNSATISFIED:
         text = (
             f"the field does not obey the equation well enough: its term is {share:.2g} times the "
