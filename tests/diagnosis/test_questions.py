@@ -345,6 +345,7 @@ def test_a_parameter_that_nothing_moves_has_not_arrived():
     (asked,) = [q for q in prefers_another.questions if q.code == "training"]
     assert asked.answer == "not known"
     assert "k has not moved" in asked.reason
+    assert "Has training finished? Not known" in str(prefers_another)
     # Where its field wants it, it may rest.
     assert (
         answers(audited(history={"step": np.arange(200.0), "k": np.ones(200)}))["training"] == "yes"

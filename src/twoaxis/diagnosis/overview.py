@@ -363,10 +363,10 @@ def _row(row: Row) -> list[str]:
 
 
 def _questions(audit: Audit) -> list[str]:
-    """Return the questions that were answered, one to a line."""
+    """Return the questions that were answered, or measured and left open, one to a line."""
     lines = [""]
     for question in audit.questions:
-        if question.answer != "not known":
+        if question.answer != "not known" or not math.isnan(question.measured):
             lines += _wrapped(f"{question.asked} {question.answer.capitalize()}", "", "  ")
             lines += _wrapped(question.reason, "  ")
     return [*lines, ""] if len(lines) > 1 else [""]

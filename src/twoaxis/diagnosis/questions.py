@@ -342,7 +342,7 @@ def _training(audit: Audit) -> Question:
             )
     resting = _resting(audit, group)
     if resting:
-        return Question("training", "not known", resting)
+        return Question("training", "not known", resting, None, 0.0, 100 * STILL)
     for way in ways:
         text = f"the value of {way.name} has arrived: {percent(way.size)} is left to go"
         probed = way.quantity == "probe_moved"
