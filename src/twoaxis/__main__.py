@@ -4,7 +4,9 @@ Python raises `KeyboardInterrupt` wherever the main thread happens to be. In a c
 garbage collector or in a destructor the exception is printed and gone, compiled code that calls
 Python may make another one of it, and a computation under way crashes when the libraries around it
 are torn down. So an interrupt is raised again for as long as nothing has come of it, whatever error
-it became is still an interrupt, and the process then ends without tearing anything down.
+it became is still an interrupt, and the process then ends without tearing anything down. So does
+one that has done its work: while Python is torn down, which takes a large part of a second, nobody
+could turn an interrupt into an exit code.
 """
 
 from __future__ import annotations
@@ -71,25 +73,30 @@ def main() -> None:
     """Run the command line; however an interrupt ends it, the exit code is 130."""
     interrupts = Interrupts()
     interrupts.begin()
+    code = INTERRUPTED
     try:
         try:
             # Here, since an interrupt may come while it is imported.
             from twoaxis.cli import main as command
 
             command()
+            code = INTERRUPTED if interrupts.came else 0
         except BaseException as error:
-            if not interrupts.came:
-                interrupts.end()
+            exits = isinstance(error, SystemExit) and isinstance(error.code, int | None)
+            if interrupts.came:
+                if not (exits and error.code == INTERRUPTED):
+                    print("interrupted; no file was left half written", file=sys.stderr)
+            elif exits:
+                code = error.code or 0
+            else:
                 raise
-            if not (isinstance(error, SystemExit) and error.code == INTERRUPTED):
-                print("interrupted; no file was left half written", file=sys.stderr)
     except KeyboardInterrupt:  # another one, just now
-        pass
+        code = INTERRUPTED
     interrupts.end()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
-    os._exit(INTERRUPTED)
+    os._exit(code)
 
 
 if __name__ == "__main__":
