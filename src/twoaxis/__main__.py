@@ -4,13 +4,14 @@ Python raises `KeyboardInterrupt` wherever the main thread happens to be. In a c
 garbage collector or in a destructor the exception is printed and gone, compiled code that calls
 Python may make another one of it, and a computation under way crashes when the libraries around it
 are torn down. So an interrupt is raised again for as long as nothing has come of it, whatever error
-it became is still an interrupt, and the process then ends without tearing anything down. So does
-one that has done its work: while Python is torn down, which takes a large part of a second, nobody
-could turn an interrupt into an exit code.
+it became is still an interrupt, and the process then ends without tearing anything down. A command
+that has done its work ends so, too, after everything that was registered for the exit: nobody could
+turn an interrupt into an exit code while Python is torn down, a large part of a second.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -29,13 +30,17 @@ class Interrupts:
     ----------
     came : bool
         Whether there was one.
+    code : int or None
+        How the work ended, once it has.
     """
 
     def __init__(self) -> None:
         self.came = False
+        self.code: int | None = None
 
     def begin(self) -> None:
         """Take over, unless interrupts are ignored: so a shell starts work in the background."""
+        atexit.register(self._leave)  # the first to be registered is the last to be called
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, self._raise)
             sys.unraisablehook = _tell_other_errors
@@ -46,6 +51,11 @@ class Interrupts:
             signal.setitimer(signal.ITIMER_REAL, 0)
         if signal.getsignal(signal.SIGINT) == self._raise:
             signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+
+    def _leave(self) -> None:
+        """Skip the rest of the exit where the work has ended with a code."""
+        if self.code is not None:
+            leave(self.code)
 
     def _raise(self, *_: int | FrameType | None) -> None:
         self.came = True
@@ -69,34 +79,36 @@ def _tell_other_errors(unraisable: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(unraisable)
 
 
+def leave(code: int) -> None:
+    """End the process at once; what was printed is written first."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
 def main() -> None:
     """Run the command line; however an interrupt ends it, the exit code is 130."""
     interrupts = Interrupts()
     interrupts.begin()
-    code = INTERRUPTED
     try:
         try:
             # Here, since an interrupt may come while it is imported.
             from twoaxis.cli import main as command
 
             command()
-            code = INTERRUPTED if interrupts.came else 0
         except BaseException as error:
-            exits = isinstance(error, SystemExit) and isinstance(error.code, int | None)
-            if interrupts.came:
-                if not (exits and error.code == INTERRUPTED):
-                    print("interrupted; no file was left half written", file=sys.stderr)
-            elif exits:
-                code = error.code or 0
-            else:
+            if not interrupts.came:
+                if isinstance(error, SystemExit) and isinstance(error.code, int | None):
+                    interrupts.code = error.code or 0
+                interrupts.end()
                 raise
+            if not (isinstance(error, SystemExit) and error.code == INTERRUPTED):
+                print("interrupted; no file was left half written", file=sys.stderr)
     except KeyboardInterrupt:  # another one, just now
-        code = INTERRUPTED
+        pass
     interrupts.end()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code)
+    leave(INTERRUPTED)
 
 
 if __name__ == "__main__":
