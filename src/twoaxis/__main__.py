@@ -21,6 +21,10 @@ from types import FrameType
 INTERRUPTED = 130
 # Seconds until an interrupt is raised again.
 AGAIN = 0.2
+# Where Python's import is written, as frames name it.
+IMPORT = "<frozen importlib._bootstrap>"
+# So many times it waits for an import: half-imported extension modules crash.
+MOST_WAITS = 50
 
 
 class Interrupts:
@@ -37,6 +41,7 @@ class Interrupts:
     def __init__(self) -> None:
         self.came = False
         self.code: int | None = None
+        self._waits = 0
 
     def begin(self) -> None:
         """Take over, unless interrupts are ignored: so a shell starts work in the background."""
@@ -57,20 +62,29 @@ class Interrupts:
         if self.code is not None:
             leave(self.code)
 
-    def _raise(self, *_: int | FrameType | None) -> None:
+    def _raise(self, _: int, frame: FrameType | None) -> None:
         self.came = True
         if hasattr(signal, "setitimer"):  # not on every system
             signal.signal(signal.SIGALRM, self._raise_again)
             signal.setitimer(signal.ITIMER_REAL, AGAIN, AGAIN)
+            if self._waits_for_import(frame):
+                return
         raise KeyboardInterrupt
 
-    def _raise_again(self, *_: int | FrameType | None) -> None:
+    def _raise_again(self, _: int, frame: FrameType | None) -> None:
         # While somebody cleans up after it, it has arrived.
         error = sys.exception()
         while error is not None and not isinstance(error, KeyboardInterrupt):
             error = error.__context__
-        if error is None:
+        if error is None and not self._waits_for_import(frame):
             raise KeyboardInterrupt
+
+    def _waits_for_import(self, frame: FrameType | None) -> bool:
+        """Whether a library is being imported, which is over soon."""
+        while frame is not None and frame.f_code.co_filename != IMPORT:
+            frame = frame.f_back
+        self._waits += 1
+        return frame is not None and self._waits <= MOST_WAITS
 
 
 def _tell_other_errors(unraisable: sys.UnraisableHookArgs) -> None:

@@ -88,6 +88,17 @@ def test_nobody_who_cleans_up_is_interrupted_again():
     assert (done.returncode, done.stdout) == (130, "a checkpoint was written\n")
 
 
+def test_an_interrupt_waits_for_an_import(tmp_path):
+    slow = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(0.5)\n"
+    (tmp_path / "slow.py").write_text(slow + "print('imported', flush=True)\n")
+    done = run(f"""
+        sys.path.insert(0, {str(tmp_path)!r})
+        import slow
+        time.sleep(10)
+    """)
+    assert (done.returncode, done.stdout) == (130, "imported\n")
+
+
 def test_an_interrupt_after_the_work_does_not_wait_for_the_rest():
     done = run("""
         print("done", flush=True)

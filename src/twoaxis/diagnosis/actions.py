@@ -296,7 +296,7 @@ def _observe(audit: Audit, name: str) -> Action:
         return _determine(direction)
     elsewhere = _several_minima(audit)
     if elsewhere:
-        return _tell_apart(name, elsewhere)
+        return _tell_apart(name if len(audit.names) == 1 else "the parameters", elsewhere)
     measured = audit.percent("resolution", name)
     tolerated = _limit(audit, "resolution")
     count = float(audit.used_layouts["observations"].values.mean())

@@ -506,18 +506,29 @@ def _contradiction(audit: Audit, alarm: float) -> Question:
     beyond = p < alarm
     if noise_free(audit):  # the assumed noise says what the data determine, and nothing is tested
         beyond = deviance > limit
+        most = f" of {audit.names[int(np.nanargmax(differences))]}" if len(differences) > 1 else ""
         facts = (
-            "the delivered value differs from what the noise-free data determine by "
+            f"the delivered value{most} differs from what the noise-free data determine by "
             f"{percent(float(np.nanmax(differences)))}"
         )
         if wrong and not beyond:
             hidden = f"{facts}, which noise of the assumed size would hide"
-            return Question("contradiction", "not known", hidden, None, deviance, limit)
+            return Question(
+                "contradiction",
+                "not known",
+                hidden,
+                None,
+                deviance,
+                limit,
+                parameters=tuple(wrong),
+            )
     if wrong and not beyond and deviance > limit * noise_left(audit) ** 2:
         hidden = (
             f"{facts}, but the noise is declared too large: with what the fit leaves, it is far"
         )
-        return Question("contradiction", "not known", hidden, None, deviance, limit, p)
+        return Question(
+            "contradiction", "not known", hidden, None, deviance, limit, p, tuple(wrong)
+        )
     if beyond and wrong and not outside and _allowed_nearby(audit, matched, material, limit):
         facts += (
             f", but a value within the tolerance of {percent(material)} agrees with the data, "
