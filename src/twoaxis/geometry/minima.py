@@ -33,6 +33,8 @@ VALUES_AT_ONCE = 8_000_000
 FLAT = 1e-12
 # Step of the differences that refine a minimum, where derivatives are not exact.
 FINE_STEP = 1e-5
+# Times that a search for a minimum is narrowed, each time to a quarter.
+DEEPEST = 6
 # Random values at which an exact profile is evaluated directly, beside its minima.
 DIRECT_CHECKS = 3
 # Largest deviation of an exact profile from direct evaluations, as a share of its largest value.
@@ -256,10 +258,6 @@ class Profile:
         """Half the derivative of the profile, B, at one coordinate."""
         local = self.linearized(np.array([at]), FINE_STEP)
         return float(score_terms(local.residual, local.jacobian, self.metric).B[0])
-
-
-# Times that a search for a minimum is narrowed, each time to a quarter.
-DEEPEST = 6
 
 
 @dataclass(frozen=True)
