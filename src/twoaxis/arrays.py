@@ -86,3 +86,14 @@ def checked_points(points: ArrayLike) -> FloatArray:
         )
     check_finite("points", array)
     return array
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse anything but one nonnegative integer or several."""
+    given = seed if isinstance(seed, (list, tuple)) else [seed]
+    if not (given and all(is_integer(s) and s >= 0 for s in given)):
+        raise InputError(
+            "a nonnegative integer, or several, as the seed",
+            f"seed={seed!r}"[:80],
+            "pass seed=0",
+        )

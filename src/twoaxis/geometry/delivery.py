@@ -210,4 +210,6 @@ def delivery(
     known.require("delivered")
     found = {n: np.nan if value is None else float(value) for n, value in preferred.items()}
     values = {**known.variables(), "preferred": [found[name] for name in known]}
+    if not isinstance(view, str):
+        raise InputError("the training view in words", repr(view)[:80], "pass view=scan.view")
     return Delivery.from_values(values, {"view": view})

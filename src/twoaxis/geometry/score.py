@@ -50,7 +50,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from twoaxis.arrays import is_integer
+from twoaxis.arrays import check_seed, is_integer
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, Points, Residual, as_frozen, bound_view
 from twoaxis.geometry.derivatives import STEP, Derivative, Linearization, linearize
@@ -883,6 +883,7 @@ def _fresh(
             f"{len(frozen.points)} sets, one for each equation",
             "score the frozen residual of each equation by itself",
         )
+    check_seed(seed)
     points = frozen.points
     low, high = points.min(axis=0), points.max(axis=0)
     generator = np.random.default_rng(seed)

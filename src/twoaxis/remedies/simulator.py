@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.arrays import is_integer, real_array
+from twoaxis.arrays import check_seed, is_integer, real_array
 from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel
 from twoaxis.observations import standard_noise
@@ -189,17 +189,6 @@ def pipeline_seeds(seed: int | Sequence[int], count: int) -> IntArray:
     sequence = np.random.SeedSequence([*map(int, np.atleast_1d(seed)), PIPELINE_STREAM])
     # Below 2**31, which every library takes.
     return (sequence.generate_state(count + 1) >> 1).astype(np.int64)
-
-
-def check_seed(seed: Any) -> None:
-    """Refuse anything but one nonnegative integer or several."""
-    given = seed if isinstance(seed, (list, tuple)) else [seed]
-    if not (given and all(is_integer(s) and s >= 0 for s in given)):
-        raise InputError(
-            "a nonnegative integer, or several, as the seed",
-            f"seed={seed!r}",
-            "pass seed=0",
-        )
 
 
 def check_count(name: str, value: Any, least: int) -> int:

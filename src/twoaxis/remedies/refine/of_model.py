@@ -282,6 +282,12 @@ def refine_model(
                 points = _drawn(model, weights, q, generator)
             before = model.values(weights, q, points, weight)
             jacobian, _ = model.jacobian(weights, q, points, weight)
+            if not (np.isfinite(before).all() and np.isfinite(jacobian).all()):
+                raise InputError(
+                    "residual, field and conditions with finite values and derivatives",
+                    f"some that are not finite at {_shown(model.physical(q))}",
+                    "narrow the bounds of the parameters to where they are",
+                )
             weights, damping, momentum, now = _step(
                 model, weights, q, points, weight, before, jacobian, damping, momentum
             )

@@ -21,13 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from twoaxis.arrays import is_real
+from twoaxis.arrays import check_seed, is_real
 from twoaxis.errors import InputError, needs_extra
 from twoaxis.frozen import FrozenResidual
 from twoaxis.gauss_newton import Continuation
 from twoaxis.remedies.refine.of_model import refine_model
 from twoaxis.remedies.refine.result import Refinement
-from twoaxis.remedies.simulator import check_seed
 
 
 def refine(
