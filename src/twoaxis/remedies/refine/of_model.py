@@ -282,12 +282,6 @@ def refine_model(
                 points = _drawn(model, weights, q, generator)
             before = model.values(weights, q, points, weight)
             jacobian, _ = model.jacobian(weights, q, points, weight)
-            if not (np.isfinite(before).all() and np.isfinite(jacobian).all()):
-                raise InputError(
-                    "residual, field and conditions with finite values and derivatives",
-                    f"some that are not finite at {_shown(model.physical(q))}",
-                    "narrow the bounds of the parameters to where they are",
-                )
             weights, damping, momentum, now = _step(
                 model, weights, q, points, weight, before, jacobian, damping, momentum
             )
@@ -511,6 +505,7 @@ def _step(
 
     Return weights, damping, the change of the weights, and the share by which the loss fell.
     """
+    _check_squares(model, q, before, jacobian)
     inertia = INERTIA * momentum
     for _ in range(TRIES):
         try:
@@ -548,6 +543,7 @@ def _newton(
     values = model.values(weights, q, model.points, weight)
     by_weights, by_parameters = model.jacobian(weights, q, model.points, weight)
     jacobian = np.concatenate([by_weights, by_parameters], axis=1)
+    _check_squares(model, q, values, jacobian)
     matrix = jacobian.T @ jacobian
     factor = _factor(matrix)
     columns = cho_solve((factor, True), np.eye(len(matrix))[:, -q.size :])
@@ -555,6 +551,19 @@ def _newton(
     of_field = solve_triangular(factor[: -q.size, : -q.size], observed.T, lower=True)
     step = -columns.T @ (jacobian.T @ values)
     return columns[: -q.size], columns[-q.size :], step, float((of_field**2).sum())
+
+
+def _check_squares(model: _Model, q: FloatArray, values: FloatArray, jacobian: FloatArray) -> None:
+    """Refuse values and derivatives whose squares cannot be represented."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        sizes = float(values @ values), float(np.vdot(jacobian, jacobian))
+    if not np.isfinite(sizes).all():
+        raise InputError(
+            "residual, field and conditions with finite values and derivatives, and so are their "
+            "squares",
+            f"some that are not finite at {_shown(model.physical(q))}",
+            "narrow the bounds of the parameters, or scale the residual to about one",
+        )
 
 
 def _factor(matrix: FloatArray) -> FloatArray:
