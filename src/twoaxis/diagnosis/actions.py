@@ -24,7 +24,7 @@ import xarray as xr
 from twoaxis.diagnosis.decision_map import Route
 from twoaxis.diagnosis.functions import deciding_node
 from twoaxis.diagnosis.overview import statistic_word
-from twoaxis.diagnosis.questions import leads_away, noise_free, noise_left
+from twoaxis.diagnosis.questions import leads_away, noise_free, noise_left, reason_of
 from twoaxis.geometry.regions import cell_regions, equation_regions
 from twoaxis.geometry.score import least_step
 from twoaxis.io import Layout, Variable
@@ -48,8 +48,7 @@ BY_NOISE = (
     Route.CONSISTENT_WITH_DATA,
 )
 # Kinds of actions that come before whatever the route advises.
-BEFORE_ROUTE = ("equation", "identifiability", "noise")
-CHANGE_LOSS = "Change the loss before training on"
+BEFORE_ROUTE = ("equation", "identifiability", "noise", "loss")
 # The likelihood has several minima when they are found in more than this share of the replicas.
 OFTEN = 0.1
 # More observations than this are not counted.
@@ -139,7 +138,7 @@ class Action:
     ----------
     kind : str
         "observations", "identifiability", "evidence", "delivery", "bias", "declare", "equation",
-        "noise", "model", "fit", "training" or "contradiction".
+        "noise", "model", "fit", "training", "loss" or "contradiction".
     title : str
         A few words.
     text : str
@@ -192,10 +191,10 @@ def next_step(audit: Audit) -> str:
     The advice of a route does not help against an unknown that is not in the loss, nor against
     a direction that the data do not depend on, nor where training leads away from the data.
     """
-    first = audit.actions[0] if audit.actions else None
-    if first is None or (first.kind not in BEFORE_ROUTE and first.title != CHANGE_LOSS):
-        return audit.route.advice
-    return sentence(first.title)
+    for first in audit.actions[:1]:
+        if first.kind in BEFORE_ROUTE:
+            return sentence(first.title)
+    return audit.route.advice
 
 
 def _connect(audit: Audit) -> Iterator[Action]:
@@ -480,8 +479,8 @@ def _mend_model(audit: Audit) -> Action:
         for name, p in zip(group["check"].values, group["p_value"].values, strict=True)
     )
     text = (
-        f"{sentence(_reason(audit, 'model'))} Compare the residuals of the matched fit with time, "
-        "place and sensor; look for a missing term, a wrong condition, a solver that is too "
+        f"{sentence(reason_of(audit, 'model'))} Compare the residuals of the matched fit with "
+        "time, place and sensor; look for a missing term, a wrong condition, a solver that is too "
         "coarse, correlated noise, or single bad readings. Every number of this audit that uses "
         "the forward model is in doubt until then."
     )
@@ -496,7 +495,7 @@ def _fit_data(audit: Audit) -> Action:
         Number(f"misfit in the region {visible(worst['group'].values)}", float(worst["group_rms"])),
     )
     text = (
-        f"{sentence(_reason(audit, 'field'))} A parameter from a field that misses the data says "
+        f"{sentence(reason_of(audit, 'field'))} A parameter from a field that misses the data says "
         "nothing about them. Raise the weight of the data loss, or the capacity of the network, or "
         f"scale inputs and outputs to about one. {sentence(leads_away(audit)) or LONGER}"
     )
@@ -507,22 +506,22 @@ def _leave_noise(audit: Audit) -> Action:
     rms = float(audit.need("/field_fit")["rms"])
     numbers = (Number("misfit of the field, in noise levels", rms),)
     text = (
-        f"{sentence(_reason(audit, 'noise'))} The residual then sees the noise, not the equation. "
-        "Raise the weight of the residual loss, use more residual points, a smaller network, or "
-        "stop training earlier."
+        f"{sentence(reason_of(audit, 'noise'))} The residual then sees the noise, not the "
+        "equation. Raise the weight of the residual loss, use more residual points, a smaller "
+        "network, or stop training earlier."
     )
     return Action("fit", "Keep the network from fitting the noise", text, "", numbers)
 
 
 def _train_on(audit: Audit) -> Action:
     call, away = "twoaxis.polish(frozen, objective=...)", leads_away(audit)
-    reason = sentence(_reason(audit, "training"))
+    reason = sentence(reason_of(audit, "training"))
     if away:
         text = (
             f"{reason} But {away}. Report the matched fit, and change what the loss asks for "
             "before training on: its weights, its residual points, its conditions."
         )
-        return Action("training", CHANGE_LOSS, text)
+        return Action("loss", "Change the loss before training on", text)
     text = (
         f"{reason} Nothing else is worth changing before: train on, with a learning rate that lets "
         "the parameter arrive, or finish with a second-order method."
@@ -580,10 +579,6 @@ def _contradicted(audit: Audit, names: Sequence[str]) -> Action:
     call = "twoaxis.evidence_map(frozen)"
     title = f"Use the matched fit of {listed(list(names))}"
     return Action("contradiction", title, text, call, tuple(numbers))
-
-
-def _reason(audit: Audit, code: str) -> str:
-    return next(q.reason for q in audit.questions if q.code == code)
 
 
 def _simulate(audit: Audit, route: Route) -> Action:

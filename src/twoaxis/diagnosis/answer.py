@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from twoaxis.diagnosis.decision_map import QUESTION_ROUTES, Route
 from twoaxis.diagnosis.functions import deciding_node, place_of
-from twoaxis.diagnosis.questions import noise_left
+from twoaxis.diagnosis.questions import noise_left, reason_of
 from twoaxis.text import listed, measured, number, percent, visible
 
 if TYPE_CHECKING:
@@ -207,8 +207,7 @@ def _asked(audit: Audit) -> str:
     """Say why the data say nothing about a value: they were not there, or cannot."""
     if audit.group("/matched") is None:
         return "not compared with data"
-    (asked,) = [q for q in audit.questions if q.code == "contradiction"]
-    return asked.reason
+    return reason_of(audit, "contradiction")
 
 
 def _also(audit: Audit) -> str:

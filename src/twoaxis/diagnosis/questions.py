@@ -110,7 +110,7 @@ class Question:
     measured, limit, p_value : float
         NaN where there is none.
     parameters : tuple of str
-        Those that a bad answer is about; empty for all.
+        Those that the answer is about; empty for all.
     brief : str
         The reason of a bad answer in a few words, for the first line of an audit.
     """
@@ -130,6 +130,10 @@ class Question:
         """The question in words."""
         return ASKED[self.code]
 
+    def concerns(self, name: str) -> bool:
+        """Whether its answer is about a parameter."""
+        return not self.parameters or name in self.parameters
+
 
 def ask(audit: Audit) -> list[Question]:
     """Ask all questions, in their order."""
@@ -140,6 +144,11 @@ def ask(audit: Audit) -> list[Question]:
         _training(audit),
         _contradiction(audit, alarm),
     ]
+
+
+def reason_of(audit: Audit, code: str) -> str:
+    """Return what the answer to a question rests on."""
+    return next(q.reason for q in audit.questions if q.code == code)
 
 
 def question_variables(questions: list[Question]) -> dict[str, Any]:
@@ -327,23 +336,24 @@ def _training(audit: Audit) -> Question:
     if group is None:
         missing = "neither a history with the parameter, nor snapshots, nor the loss are known"
         return Question("training", "not known", missing)
-    ways = list(_ways(audit, group))
-    for way in ways:
-        if way.size > way.limit:
-            words = _on_its_way if way.quantity == "remaining" else _by_probe
-            return Question(
-                "training",
-                "no",
-                words(audit, group.sel(parameter=way.name), way.name),
-                Route.TRAINING_NOT_FINISHED,
-                way.size,
-                way.limit,
-                brief=f"{way.name} is on its way to about {number(way.target, '.3g')}",
-            )
+    ways = _ways(audit, group)
+    moving = _moving(ways)
+    if moving is not None:
+        words = _on_its_way if moving.quantity == "remaining" else _by_probe
+        return Question(
+            "training",
+            "no",
+            words(audit, group.sel(parameter=moving.name), moving.name),
+            Route.TRAINING_NOT_FINISHED,
+            moving.size,
+            moving.limit,
+            brief=f"{moving.name} is on its way to about {number(moving.target, '.3g')}",
+        )
     resting = _resting(audit, group)
     if resting:
         return Question("training", "not known", resting, None, 0.0, 100 * STILL)
-    for way in ways:
+    if ways:
+        way = ways[0]
         text = f"the value of {way.name} has arrived: {percent(way.size)} is left to go"
         probed = way.quantity == "probe_moved"
         fall = 100 * float(group["probe_loss_fall" if probed else "loss_fall"])
@@ -375,9 +385,9 @@ class _Way(NamedTuple):
     target: float
 
 
-def _ways(audit: Audit, group: xr.Dataset) -> Iterator[_Way]:
-    """Yield the way that is left by the recorded path, and the one by the probe of the loss."""
-    limits = _arrived(audit)
+def _ways(audit: Audit, group: xr.Dataset) -> list[_Way]:
+    """Return the way that is left by the recorded path, and the one by the probe of the loss."""
+    limits, ways = _arrived(audit), []
     for quantity in ("remaining", "probe_moved"):
         moved = group[quantity].values
         every = audit.parameters.displacement_percent(moved, audit.center.values)
@@ -389,7 +399,13 @@ def _ways(audit: Audit, group: xr.Dataset) -> Iterator[_Way]:
         if sizes:
             name = max(sizes, key=lambda n: sizes[n] / limits[n])
             target = _target(audit, name, float(group[quantity].sel(parameter=name)))
-            yield _Way(quantity, name, sizes[name], limits[name], target)
+            ways.append(_Way(quantity, name, sizes[name], limits[name], target))
+    return ways
+
+
+def _moving(ways: list[_Way]) -> _Way | None:
+    """Return the first way that has more than its limit to go."""
+    return next((way for way in ways if way.size > way.limit), None)
 
 
 def _resting(audit: Audit, group: xr.Dataset) -> str:
@@ -423,20 +439,22 @@ def leads_away(audit: Audit) -> str:
     group, matched = audit.group("/training"), audit.group("/matched")
     if group is None or matched is None:
         return ""
-    for way in _ways(audit, group):
-        estimate = float(matched["estimate"].sel(parameter=way.name))
-        delivered = audit.parameters[way.name].delivered
-        if way.size <= way.limit or delivered is None or np.isnan(estimate):
-            continue
-        to = audit.parameters[way.name].to_coordinate
-        if abs(to(way.target) - to(estimate)) > abs(to(delivered) - to(estimate)):
-            return (
-                f"more steps on this loss lead away from the matched fit: {way.name} goes from "
-                f"{number(delivered)} to about {number(way.target)}, and the data want "
-                f"{number(estimate)}"
-            )
-        break
-    return ""
+    way = _moving(_ways(audit, group))
+    if way is None:
+        return ""
+    parameter = audit.parameters[way.name]
+    estimate = float(matched["estimate"].sel(parameter=way.name))
+    if parameter.delivered is None or np.isnan(estimate):
+        return ""
+    places = np.array([way.target, parameter.delivered])
+    ahead, here = np.abs(parameter.to_coordinate(places) - parameter.to_coordinate(estimate))
+    if not ahead > here:  # nor where the target is no number
+        return ""
+    return (
+        f"more steps on this loss lead away from the matched fit: {way.name} goes from "
+        f"{number(parameter.delivered)} to about {number(way.target)}, and the data want "
+        f"{number(estimate)}"
+    )
 
 
 def material_percent(audit: Audit) -> float:

@@ -647,7 +647,7 @@ class Audit(Result[xr.DataTree]):
         """What a reader must know beside the route."""
         return messages_from(self._group("/messages"))
 
-    @property
+    @cached_property
     def actions(self) -> list[Action]:
         """What to do: what `twoaxis.remedy` computed, or what the audit alone can say."""
         group = self.group("/actions")

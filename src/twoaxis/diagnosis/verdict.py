@@ -295,8 +295,7 @@ def first_answer(
     if around_truth:
         return verdict
     for question in questions:
-        concerned = not question.parameters or name in question.parameters
-        if question.route is not None and concerned:
+        if question.route is not None and question.concerns(name):
             return Verdict(question.route, question.reason)
     return verdict
 
@@ -324,8 +323,7 @@ def _of_parameter(audit: Audit, name: str, questions: list[Question]) -> Measure
 def _against_data(audit: Audit, name: str, questions: list[Question]) -> dict[str, bool]:
     """Say whether the data agree with a delivered value, or differ from it by little."""
     (asked,) = [q for q in questions if q.code == "contradiction"]
-    concerned = not asked.parameters and asked.answer == "not known"
-    if concerned or name in asked.parameters:
+    if asked.answer != "yes" and asked.concerns(name):
         return {}
     if asked.measured <= asked.limit or audit.tolerance is None:
         return {"agrees": True}
