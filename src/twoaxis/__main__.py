@@ -2,11 +2,13 @@
 
 Python raises `KeyboardInterrupt` wherever the main thread happens to be. In a callback of the
 garbage collector or in a destructor the exception is printed and gone, compiled code that calls
-Python may make another one of it, and a computation under way crashes when the libraries around it
-are torn down. So an interrupt is raised again for as long as nothing has come of it, whatever error
-it became is still an interrupt, and the process then ends without tearing anything down. A command
-that has done its work ends so, too, after everything that was registered for the exit: nobody could
-turn an interrupt into an exit code while Python is torn down, a large part of a second.
+Python may make another one of it, a main thread that waits sleeps on when the system hands the
+signal to another thread, and a computation under way crashes when the libraries around it are torn
+down. So an interrupt wakes the main thread, is raised again for as long as nothing has come of it,
+whatever error it became is still an interrupt, and the process then ends without tearing anything
+down. A command that has done its work ends so, too, after everything that was registered for the
+exit: nobody could turn an interrupt into an exit code while Python is torn down, a large part of a
+second.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import atexit
 import os
 import signal
 import sys
+import threading
+import time
 from contextlib import suppress
 from types import FrameType
 
@@ -49,6 +53,9 @@ class Interrupts:
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, self._raise)
             sys.unraisablehook = _tell_other_errors
+            if hasattr(signal, "setitimer"):  # not on every system
+                signal.signal(signal.SIGALRM, self._raise_again)
+                self._wake_main_thread()
 
     def end(self) -> None:
         """Let the next interrupt end the process at once: nothing is left to clean up."""
@@ -64,12 +71,32 @@ class Interrupts:
 
     def _raise(self, _: int, frame: FrameType | None) -> None:
         self.came = True
-        if hasattr(signal, "setitimer"):  # not on every system
-            signal.signal(signal.SIGALRM, self._raise_again)
+        if hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, AGAIN, AGAIN)
             if self._waits_for_import(frame):
                 return
         raise KeyboardInterrupt
+
+    def _wake_main_thread(self) -> None:
+        """Have a thread of its own wake this one when an interrupt came and it did not notice.
+
+        Python notes down a signal in whichever thread gets it, and tells a pipe.
+        """
+        heard, told = os.pipe()
+        os.set_blocking(told, False)
+        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        main_thread = threading.get_ident()
+
+        def listen() -> None:
+            # Others may hold signals back for a while; this thread must not take them meanwhile.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGALRM})
+            while True:
+                interrupt = signal.SIGINT in os.read(heard, 64)
+                while interrupt and not self.came:
+                    time.sleep(AGAIN)
+                    signal.pthread_kill(main_thread, signal.SIGALRM)
+
+        threading.Thread(target=listen, name="interrupts", daemon=True).start()
 
     def _raise_again(self, _: int, frame: FrameType | None) -> None:
         # While somebody cleans up after it, it has arrived.

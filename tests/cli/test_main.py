@@ -46,6 +46,13 @@ COMMANDS = {
                 pass
         print("not interrupted")
     """,
+    "in another thread, while the main thread waits": """
+        def another():
+            time.sleep(0.5)
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        threading.Thread(target=another, daemon=True).start()
+        threading.Event().wait()
+    """,
     "and crashes at exit": """
         atexit.register(os.abort)
         os.kill(os.getpid(), signal.SIGINT)
@@ -56,7 +63,7 @@ COMMANDS = {
 
 def run(command):
     script = (
-        "import atexit, gc, os, signal, sys, time, types\n"
+        "import atexit, gc, os, signal, sys, threading, time, types\n"
         "from twoaxis.__main__ import main\n"
         # Shells start work in the background deaf to interrupts.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"

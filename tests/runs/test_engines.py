@@ -6,8 +6,10 @@ import socket
 import ssl
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -294,6 +296,33 @@ def test_an_interrupt_stops_workers_that_are_about_to_start(engine, tmp_path, st
     assert "Traceback" not in output
     helpers["until"](lambda: not helpers["alive"](workers), "its workers to end", 5)
     assert ta.RunStore(tmp_path).keys() == []
+
+
+def test_an_interrupt_that_another_thread_gets_stops_the_wait_for_workers(faultwork, monkeypatch):
+    cleaning_up, in_time = threading.Event(), []
+
+    def work(*_):
+        # The main thread waits and does not get it, as when it comes while a worker is started.
+        time.sleep(0.5)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        in_time.append(cleaning_up.wait(10))
+        return ()
+
+    shutdown = ThreadPoolExecutor.shutdown
+
+    def clean_up(threads, **options):
+        cleaning_up.set()
+        shutdown(threads, **options)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", clean_up)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    outcomes = Local(1).execute(tasks_of(faultwork)[:1], work, lambda *_: None)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            next(outcomes)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert in_time == [True]
 
 
 # ------------------------------------------------------------------ who may connect

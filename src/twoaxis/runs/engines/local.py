@@ -8,8 +8,8 @@ is prepared, watched and stored by a thread of this process, and its steps are c
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import final
@@ -20,6 +20,9 @@ from twoaxis.runs.engines.engine import Outcome, reason
 from twoaxis.runs.run import Run
 from twoaxis.runs.task import Report, Task, Work
 from twoaxis.training.backends import Programs, WorkerProcess, cores
+
+# Seconds after which a wait looks for interrupts.
+LOOK = 0.2
 
 
 @final
@@ -68,7 +71,7 @@ class Local:
 
         threads = ThreadPoolExecutor(len(workers))
         try:
-            for future in as_completed([threads.submit(executed, task) for task in tasks]):
+            for future in _ended([threads.submit(executed, task) for task in tasks]):
                 yield future.result()
         finally:
             # Without workers, the tasks under way write their checkpoints and end.
@@ -77,6 +80,18 @@ class Local:
             threads.shutdown(cancel_futures=True)
             for worker in workers:
                 worker.release()
+
+
+def _ended(futures: Iterable[Future[Outcome]]) -> Iterator[Future[Outcome]]:
+    """Yield what has ended, and notice an interrupt from the keyboard meanwhile.
+
+    The system may hand it to a thread that just starts a worker. Python raises it in the main
+    thread, which would sleep on.
+    """
+    under_way = set(futures)
+    while under_way:
+        done, under_way = wait(under_way, LOOK, FIRST_COMPLETED)
+        yield from done
 
 
 def check_workers(workers: int | None) -> None:
