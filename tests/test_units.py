@@ -172,3 +172,38 @@ def test_an_estimate_on_a_bound_of_zero_does_not_stop_an_audit():
     matched = audit.group("/matched")
     assert float(matched["estimate"].item()) == 0
     assert float(matched["difference_percent"].item()) == pytest.approx(100.0)
+
+
+@pytest.mark.parametrize("units", UNITS)
+def test_a_refinement_does_not_depend_on_units(units):
+    torch = pytest.importorskip("torch")
+    times = np.linspace(0, 4, 40)
+    data = 1.5 * np.exp(-0.7 * times) + 0.02 * np.random.default_rng(3).standard_normal(40)
+
+    def refined(units):
+        def equation(model, t, a, b):
+            u = model(t)
+            (slope,) = torch.autograd.grad(u.sum(), t, create_graph=True)
+            return slope + 0.7 * a / units[0] * u + 0.1 * (b / units[1] - 1)
+
+        torch.manual_seed(0)
+        network = torch.nn.Sequential(
+            torch.nn.Linear(1, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)
+        ).double()
+        frozen = ta.from_torch(
+            network,
+            equation,
+            two(units),
+            points=np.linspace(0, 4, 60)[:, None],
+            observed=times[:, None],
+            conditions=lambda model: model(torch.zeros(1, 1, dtype=torch.float64)) - 1.5,
+        )
+        return ta.refine(frozen, data, noise=0.02, progress=False)
+
+    plain, scaled = refined((1.0, 1.0)), refined(units)
+    assert plain.trusted
+    assert scaled.trusted
+    for name, unit in zip("ab", units, strict=True):
+        error = plain.standard_error[name]
+        assert scaled.standard_error[name] == pytest.approx(unit * error, rel=1e-3)
+        assert abs(scaled.values[name] / unit - plain.values[name]) < 1e-3 * error

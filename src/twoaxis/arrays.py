@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -89,8 +90,11 @@ def checked_points(points: ArrayLike) -> FloatArray:
 
 
 def check_seed(seed: Any) -> None:
-    """Refuse anything but one nonnegative integer or several."""
-    given = seed if isinstance(seed, (list, tuple)) else [seed]
+    """Refuse anything but one nonnegative integer or several.
+
+    A generator is refused, too: its state, and so the result, would depend on earlier calls.
+    """
+    given = list(seed) if isinstance(seed, Sequence | np.ndarray) and np.ndim(seed) else [seed]
     if not (given and all(is_integer(s) and s >= 0 for s in given)):
         raise InputError(
             "a nonnegative integer, or several, as the seed",

@@ -15,12 +15,15 @@ The same code runs on NumPy arrays and under JAX; `xp` is NumPy or ``jax.numpy``
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from twoaxis.arrays import is_integer, is_real
+import numpy as np
+
+from twoaxis.arrays import FloatArray, is_integer, is_real
 from twoaxis.errors import InputError
+from twoaxis.parameters import Parameter
 
 # Damping of a step: where it starts, its limits, and how it changes after a success or a failure.
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-2, 1e-8, 1e8
@@ -32,7 +35,7 @@ TRIES = 6
 # Ridge of the information matrix, relative to the mean of its diagonal: weights that neither the
 # data nor the equation determine would make it singular.
 RIDGE = 1e-9
-# Largest move of a coordinate at once.
+# Largest move of a coordinate at once, in `coordinate_steps`.
 LONGEST = 0.3
 
 
@@ -129,6 +132,24 @@ class Continuation:
     def ends_stage(self, step: Any) -> Any:
         """Whether the parameters move after this step."""
         return (step >= self.rest) & ((step + 1 - self.rest) % self.free_steps == 0)
+
+
+def coordinate_steps(parameters: Mapping[str, Parameter]) -> FloatArray:
+    """Return a step of each coordinate, shape (d,), against which its moves are measured.
+
+    One in log coordinates. Linear ones have the units of their parameter: a third of its range.
+
+    >>> from twoaxis import Parameter
+    >>> steps = coordinate_steps({
+    ...     "nu": Parameter(bounds=(1e-3, 1.0)),
+    ...     "offset": Parameter(bounds=(-3e-9, 6e-9), coordinate="linear"),
+    ... })
+    >>> [float(f"{step:.3g}") for step in steps]
+    [1.0, 3e-09]
+    """
+    low, high = np.array([p.coordinate_bounds for p in parameters.values()]).T
+    logs = np.array([p.coordinate == "log" for p in parameters.values()])
+    return np.where(logs, 1.0, high / 3 - low / 3)
 
 
 def damped_step(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError, refuse_masked
 from twoaxis.forward import get_solver
 from twoaxis.problems import Problem, get_problem
@@ -195,6 +196,6 @@ def _drawn_layout(size: int, count: int, seed: int) -> tuple[IndexArray, dict[st
 
 
 def _checked_seed(seed: int) -> int:
-    if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
+    if not is_integer(seed) or not 0 <= seed < 2**32:  # what the study's generator takes
         raise InputError("a seed from 0 to 4294967295", repr(seed), "pass an integer")
     return int(seed)

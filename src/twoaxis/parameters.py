@@ -212,16 +212,24 @@ class Parameter:
             return 1.0
         if self.scale is not None:
             return self.scale
-        if self.is_zero(center) and self.nuisance:
-            return max(map(abs, self.bounds))
-        if self.is_zero(center):
+        if not self.has_percentages(center):
             raise InputError(
                 "a magnitude to which percentages of this parameter refer",
                 f"a center of {'zero' if center == 0 else f'{center:.3g}, zero but for rounding,'} "
                 "in linear coordinates, and no scale",
                 "declare one, as in Parameter(scale=0.1, ...)",
             )
-        return abs(center)
+        return max(map(abs, self.bounds)) if self.is_zero(center) else abs(center)
+
+    def has_percentages(self, center: float) -> bool:
+        """Whether there is a magnitude to which percentages of `center` refer; see `percent_unit`.
+
+        >>> offset = Parameter(bounds=(-1, 1), coordinate="linear")
+        >>> offset.has_percentages(0.5), offset.has_percentages(0.0)
+        (True, False)
+        """
+        relative = self.coordinate == "log" or self.scale is not None or self.nuisance
+        return relative or not self.is_zero(center)
 
     def is_zero(self, value: float) -> bool:
         """Whether a value is zero, or what is left of zero after a calculation."""

@@ -110,13 +110,63 @@ def test_observations_beyond_the_residual_points_are_told():
 def test_sensitivities_are_those_of_the_solution(refined):
     value, _ = closed_form()
     expected = -value * TIMES * decay(value)
-    assert_allclose(refined.data["sensitivity"].values[:, 0], expected, atol=0.02)
+    assert_allclose(refined.data["sensitivity"].values[:, 0], expected, atol=0.005)
     _, elsewhere = refined.predict(np.array([[1.0], [3.0]]))
     assert_allclose(
         elsewhere[:, 0],
         -value * np.array([1, 3]) * FIRST * np.exp(-value * np.array([1, 3])),
-        atol=0.02,
+        atol=0.005,
     )
+
+
+class Polynomial(torch.nn.Module):
+    def __init__(self, degree):
+        super().__init__()
+        self.weights = torch.nn.Parameter(torch.zeros(degree + 1, dtype=torch.float64))
+
+    def forward(self, t):
+        return (
+            torch.cat([(t / 4) ** k for k in range(len(self.weights))], 1) @ self.weights[:, None]
+        )
+
+
+def test_standard_errors_are_those_of_the_data_where_the_network_cannot_follow_the_solution():
+    # u' = 0.3 + (rate - RATE) [t > 2]: a line at the right rate, and one with a kink at any other.
+    def kinked(model, t, rate):
+        u = model(t)
+        (slope,) = torch.autograd.grad(u.sum(), t, create_graph=True)
+        return slope - 0.3 - (rate - RATE) * (t > 2)
+
+    residual = ta.from_torch(
+        Polynomial(8),
+        kinked,
+        {"rate": ta.Parameter(delivered=1.4, bounds=(0.05, 10.0))},
+        points=np.linspace(0, 4, 60)[:, None],
+        observed=TIMES[:, None],
+        conditions=lambda model: model(torch.zeros(1, 1, dtype=torch.float64)),
+    )
+    data = 0.3 * TIMES + NOISE * np.random.default_rng(3).standard_normal(40)
+    found = ta.refine(residual, data, noise=NOISE, progress=False)
+    ramp = np.maximum(TIMES - 2, 0)
+    error = NOISE / np.sqrt(ramp @ ramp)
+    expected = RATE + ramp @ (data - 0.3 * TIMES) / (ramp @ ramp)
+    # It is drawn to the rate that the polynomials can follow, by less than a standard error.
+    assert abs(found.values["rate"] - expected) < error
+    assert_allclose(found.standard_error["rate"], error, rtol=0.03)
+    resolved = ta.resolve(found, replicas=2, progress=False)
+    mean = 100 * found.standard_error["rate"] / found.values["rate"] * np.sqrt(2 / np.pi)
+    assert_allclose(resolved.fisher_error_percent[0], mean, rtol=1e-3)
+    (told,) = found.messages
+    assert told.code == "refine.standard_error"
+    assert told.numbers["rate"] > 3
+    assert not found.trusted
+
+
+def test_standard_errors_belong_to_the_sensitivities_of_the_field_as_it_ended(refined):
+    slopes = refined.data["sensitivity"].values / NOISE
+    assert_allclose(refined.data["covariance"].values, np.linalg.inv(slopes.T @ slopes), rtol=1e-6)
+    along = refined.data["standard_error_along"].values[-1]
+    assert_allclose(along**2, np.diag(refined.data["covariance"].values))
 
 
 def test_axis_1_without_a_solver(refined):

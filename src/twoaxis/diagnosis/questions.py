@@ -542,7 +542,8 @@ def _contradiction(audit: Audit, alarm: float) -> Question:
             )
     if wrong and not beyond and deviance > limit * noise_left(audit) ** 2:
         hidden = (
-            f"{facts}, but the noise is declared too large: with what the fit leaves, it is far"
+            f"{facts}, but the noise is declared too large: in terms of the noise that the fit "
+            "leaves, the two are far apart"
         )
         return Question(
             "contradiction", "not known", hidden, None, deviance, limit, p, tuple(wrong)

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.arrays import is_integer
+from twoaxis.arrays import check_seed, is_integer
 from twoaxis.errors import AccuracyWarning, InputError, MisfitWarning
 from twoaxis.forward import MapEngine
 from twoaxis.forward.bank import build_bank
@@ -223,6 +223,7 @@ def resolve(
         stream: Any = noise_seed(problem, chosen)  # type: ignore[arg-type]
     else:
         stream = 0 if seed is None else seed
+        check_seed(stream)
     arguments |= {"data": data, "level": level, "missing": missing, "engine": engine}
     spent = 0
     if at is None and data is not None and _nowhere(Parameters(arguments["parameters"])):
@@ -430,17 +431,8 @@ def _draws(seed: int | Sequence[int], replicas: int, count: int) -> FloatArray:
             f"{replicas} replicas of {count} values, {gigabytes:.3g} GB",
             "use fewer replicas; a few hundred determine a mean error to a few percent of itself",
         )
-    try:
-        if isinstance(seed, np.random.Generator):
-            raise TypeError  # its state, and so the result, would depend on earlier calls
-        draws = np.zeros((1 + replicas, count))
-        standard_noise(seed, replicas, count, out=draws[1:])
-    except (TypeError, ValueError):
-        raise InputError(
-            "a seed for numpy.random.default_rng: a non-negative integer, or several",
-            f"seed={seed!r}",
-            "pass seed=0",
-        ) from None
+    draws = np.zeros((1 + replicas, count))
+    standard_noise(seed, replicas, count, out=draws[1:])
     return draws
 
 

@@ -31,6 +31,7 @@ from twoaxis.gauss_newton import (
     RIDGE,
     TRIES,
     Continuation,
+    coordinate_steps,
     damped_step,
 )
 from twoaxis.training.network import field_value
@@ -159,7 +160,8 @@ def _moved_parameters(
     reduced = system.reduced(vector, unravel, weight)
     errors = jnp.sqrt(jnp.diag(reduced.covariance))
     free = system.data["free"]
-    step = jnp.clip(reduced.step, -LONGEST, LONGEST) * free
+    most = LONGEST * system.steps
+    step = jnp.clip(reduced.step, -most, most) * free
     lowest, highest = system.data["lowest"], system.data["highest"]
     coordinates = jnp.clip(vector[-count:] + step, lowest, highest)
     on_bound = (coordinates <= lowest) | (coordinates >= highest)
@@ -190,6 +192,7 @@ class StackedResidual:
 
     def __init__(self, settings: Settings, data: Tree) -> None:
         self.settings, self.data = settings, data
+        self.steps = coordinate_steps(settings.problem.parameters)
 
     def point_weight(self, weight: Any) -> Any:
         """Return the factor of a residual value in the loss of the engine."""
@@ -284,10 +287,12 @@ class StackedResidual:
         *tangent, correction = -solve(of_field, ridge, right).T
         tangent = jnp.column_stack(tangent)
         slopes = at_data[:, :weights] @ tangent
+        by_steps = slopes * self.steps  # whatever the units of the parameters
         # A fixed parameter has no slope; a unit on the diagonal keeps the matrix regular.
-        information = slopes.T @ slopes + jnp.diag(1 - free)
+        information = by_steps.T @ by_steps + jnp.diag(1 - free)
         information += LEAST_INFORMATION * jnp.trace(information) * jnp.eye(len(free))
-        covariance = jnp.linalg.inv(information) * free[:, None] * free
+        moving = self.steps * free
+        covariance = jnp.linalg.inv(information) * moving[:, None] * moving
         step = -covariance @ slopes.T @ (misfit + at_data[:, :weights] @ correction)
         return Reduced(tangent, covariance, step)
 

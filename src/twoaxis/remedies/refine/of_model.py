@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,10 @@ from twoaxis.gauss_newton import (
     MOST_DAMPING,
     TRIES,
     Continuation,
+    coordinate_steps,
     damped_step,
 )
+from twoaxis.parameters import Parameters
 from twoaxis.progress import progress_bar
 from twoaxis.remedies.refine.result import (
     UNSATISFIED,
@@ -71,6 +73,10 @@ LAGS, MOST_EXTRA, FORGET = 0.001, 60, 0.5
 # which on the field follows these rather than its equation.
 FREE, MOSTLY_FREE = 0.5, 0.5
 
+# Standard errors of the data alone may be larger than those of data and equation together by this
+# factor. Information that the data do not determine is taken as this share of what they do.
+AGREE, LEAST_INFORMATION = 1.25, 1e-12
+
 # Share of the range of the residual points by which observations may lie outside it: random points
 # do not reach the boundary.
 BEYOND = 0.05
@@ -101,6 +107,7 @@ class _Model:
         self.data = _observations(frozen, data)
         self.known.require("delivered")
         check_enough(self.data.size, len(self.known))
+        self.steps = coordinate_steps(self.known)
         self.given_noise = noise
         self.free = 0.0
         self.noise = noise if noise is not None else self._spread(self.weights.start)
@@ -109,7 +116,7 @@ class _Model:
     def measure(self, weights: FloatArray, q: FloatArray) -> None:
         """Take the size of the residual's derivatives by the parameters as its unit."""
         _, slopes = self.weights.residual_jacobian(weights, self.points, **self.physical(q))
-        size = float(((slopes * per_coordinate(self.known, q)) ** 2).sum(axis=1).mean())
+        size = float(((slopes * self.by_step(q)) ** 2).sum(axis=1).mean())
         if not size > 0:
             raise InputError(
                 "a residual that depends on a parameter",
@@ -117,6 +124,10 @@ class _Model:
                 "check the names of the parameters in the residual",
             )
         self.unit = float(np.sqrt(size))
+
+    def by_step(self, q: FloatArray) -> FloatArray:
+        """Return the derivatives of the physical values by steps of the coordinates."""
+        return per_coordinate(self.known, q) * self.steps
 
     @property
     def start(self) -> FloatArray:
@@ -179,16 +190,14 @@ class _Model:
     def jacobian(
         self, weights: FloatArray, q: FloatArray, points: Any, weight: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return its derivatives by the weights, and by the coordinates."""
+        """Return its derivatives by the weights, and by steps of the coordinates."""
         inside, slopes = self.weights.residual_jacobian(weights, points, **self.physical(q))
         factor = np.sqrt(weight / _count(points)) / self.unit
         field = self.weights.field_jacobian(weights, self.sites) / self.noise
         edge = np.sqrt(weight) / self.unit * self.weights.conditions_jacobian(weights)
-        by_coordinates = np.zeros((len(field) + len(inside) + len(edge), len(q)))
-        by_coordinates[len(field) : len(field) + len(inside)] = (
-            factor * slopes * per_coordinate(self.known, q)
-        )
-        return np.concatenate([field, factor * inside, edge]), by_coordinates
+        by_steps = np.zeros((len(field) + len(inside) + len(edge), len(q)))
+        by_steps[len(field) : len(field) + len(inside)] = factor * slopes * self.by_step(q)
+        return np.concatenate([field, factor * inside, edge]), by_steps
 
 
 def _dense(points: Any, weights: int) -> Any:
@@ -272,10 +281,9 @@ def refine_model(
     weights = _fitted_first(model, weights, q)
     model.measure(weights, q)
     gain = model.gain
-    tangent = np.zeros((weights.size, q.size))
-    covariance = np.zeros((q.size, q.size))
     with progress_bar("refining", _most_steps(plan), progress) as advance:
         step, extra, fall, near = 0, 0, 0.0, False
+        errors_before = np.full(q.size, np.inf)
         while step < plan.all_steps:
             weight = float(plan.weight(step, np)) * gain
             if (step + extra) % plan.resample == 0:
@@ -297,18 +305,18 @@ def refine_model(
                 plan = _released(plan, step, model.misfit(weights))
                 continue
             model.update_noise(weights)
-            columns, covariance, move, model.free = _newton(model, weights, q, weight)
-            errors = np.sqrt(np.diag(covariance))
-            tangent = columns @ np.linalg.inv(covariance)
-            near = bool((np.abs(move) < LONGEST).all())
-            moved = np.clip(q + np.clip(move, -LONGEST, LONGEST), low, high)
-            weights = _followed(model, weights, tangent, q, moved, weight)
+            reduced = _reduced(model, weights, q, weight)
+            errors, model.free = np.sqrt(np.diag(reduced.together)), reduced.free
+            most = LONGEST * model.steps
+            near = bool((np.abs(reduced.step) < most).all())
+            moved = np.clip(q + np.clip(reduced.step, -most, most), low, high)
+            weights = _followed(model, weights, reduced.tangent, q, moved, weight)
             move, q = moved - q, moved
             path.weight.append(weight)
             path.misfit.append(model.misfit(weights))
             path.residual.append(model.rms_residual(weights, q))
             path.coordinates.append(q)
-            path.errors.append(errors)
+            path.errors.append(np.sqrt(np.diag(reduced.covariance)))
             follows = model.follows(weights, q, weight)
             if bool((np.abs(move) <= errors).all()) and _exhausted(path, model.data.size):
                 plan = replace(plan, last=weight / gain, plateau=min(plan.plateau, weight / gain))
@@ -316,7 +324,8 @@ def refine_model(
                 step = plan.all_steps - plan.more * plan.free_steps  # where the weight stopped
                 plan = replace(plan, last=whole.last, plateau=whole.plateau)
             inside = bool(((q > low) & (q < high)).all())
-            flat = _flat(path.errors) and follows
+            flat = follows and bool((np.abs(errors / errors_before - 1) <= FLAT).all())
+            errors_before = errors
             settled = (
                 inside
                 and weight >= plan.plateau * (1.0 if flat else gain)
@@ -324,15 +333,18 @@ def refine_model(
             )
             if settled:
                 break
+    # Again, for the field as it ended: it went along with the last move of the parameters.
+    reduced = _reduced(model, weights, q, weight)
+    path.errors[-1] = np.sqrt(np.diag(reduced.covariance))
 
     def at(where: FloatArray) -> tuple[FloatArray, FloatArray]:
         values = np.asarray(model.weights.field(weights, where), dtype=float).ravel()
-        return values, model.weights.field_jacobian(weights, where) @ tangent
+        return values, model.weights.field_jacobian(weights, where) @ reduced.tangent
 
     fitted, sensitivity = at(model.sites)
     end = End(
         coordinates=q,
-        covariance=covariance,
+        covariance=reduced.covariance,
         sensitivity=sensitivity,
         fitted=fitted,
         data=model.data,
@@ -350,7 +362,8 @@ def refine_model(
         time.perf_counter() - began,
         [
             *_few_points(rows, weights.size),
-            *_free_field(model.free, model.data.size),
+            *_free_field(reduced.free, model.data.size),
+            *_uncertain_errors(model.known, reduced),
             *_beyond(model.outside),
         ],
     )
@@ -385,11 +398,6 @@ def _exhausted(path: Path, count: int) -> bool:
         for weight, residual in zip(path.weight[-2:], path.residual[-2:], strict=True)
     ]
     return len(shares) > 1 and shares[1] > max(UNSATISFIED, shares[0])
-
-
-def _flat(errors: list[FloatArray]) -> bool:
-    """Whether standard errors no longer depend on the weight of the equation."""
-    return len(errors) > 1 and bool((np.abs(errors[-1] / errors[-2] - 1) <= FLAT).all())
 
 
 def _shown(values: dict[str, float]) -> str:
@@ -441,6 +449,22 @@ def _free_field(free: float, count: int) -> list[Message]:
     )
     severity: Severity = "warning" if free > MOSTLY_FREE * count else "info"
     return [Message("refine.free_field", text, severity, {"directions": free})]
+
+
+def _uncertain_errors(known: Parameters, reduced: _Reduced) -> list[Message]:
+    """Say where the network cannot follow the solution, and sensitivities may be wrong."""
+    factors = np.sqrt(np.diag(reduced.covariance) / np.diag(reduced.together))
+    if (factors <= AGREE).all():
+        return []
+    most = int(np.argmax(factors))
+    text = (
+        "the network does not quite follow the solution as the parameters change: values may be "
+        "drawn to where it does, and standard errors may be wrong. Those of the data, which are "
+        f"reported, are up to {factors[most]:.2g} times (for {known.names[most]}) those of data "
+        "and equation together. Train a wider network, or pass more residual points"
+    )
+    numbers = dict(zip(known.names, map(float, factors), strict=True))
+    return [Message("refine.standard_error", text, "warning", numbers)]
 
 
 def _fitted_first(model: _Model, weights: FloatArray, q: FloatArray) -> FloatArray:
@@ -524,33 +548,78 @@ def _step(
     return weights, damping, np.zeros_like(weights), 0.0
 
 
-def _newton(
-    model: _Model, weights: FloatArray, q: FloatArray, weight: float
-) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-    r"""Return the last columns of the inverse, the step of q, and the number of free directions.
+@dataclass(frozen=True, eq=False)
+class _Reduced:
+    r"""The linearized problem of the parameters alone, with the field eliminated.
 
-    With the derivatives F of the fitted data by the weights, in noise levels, and the information
-    :math:`A_{\theta\theta}` of data and equation together, that number is
+    Attributes
+    ----------
+    tangent : array, shape (number of weights, d)
+        How the field follows the parameters.
+    step : array, shape (d,)
+        To the minimum.
+    covariance : array, shape (d, d)
+        Of the parameters, by what the data say.
+    together : array, shape (d, d)
+        By what data and equation say together.
+    free : float
+        In so many directions of the field the data alone decide.
+    """
 
-    .. math:: \operatorname{tr} F A_{\theta\theta}^{-1} F^\top :
+    tangent: FloatArray
+    step: FloatArray
+    covariance: FloatArray
+    together: FloatArray
+    free: float
 
-    at fixed parameters the data alone decide in so many directions of the field. A field that
-    equation and conditions determine has none. The columns come as rows of the weights and as
-    the block of the parameters, which is their covariance.
+
+def _reduced(model: _Model, weights: FloatArray, q: FloatArray, weight: float) -> _Reduced:
+    r"""Eliminate the field.
+
+    With the Jacobians :math:`J_\theta, J_q` of the stacked residual f, and the rows F of
+    :math:`J_\theta` that belong to the data, in noise levels,
+
+    .. math:: A = J_\theta^\top J_\theta, \quad T = -A^{-1} J_\theta^\top J_q, \quad S = F T, \quad
+              C = (S^\top S)^{-1}, \quad \bar J = J_q + J_\theta T, \quad
+              \bar C = (\bar J^\top \bar J)^{-1}, \quad \delta q = -\bar C \bar J^\top f :
+
+    the tangent T along which the field follows the parameters, their covariance C by what the data
+    say, the covariance :math:`\bar C` by what data and equation say together, and the step to the
+    minimum. For a large weight both covariances have the same limit, unless the network cannot
+    follow the solution as the parameters change. What it leaves of the equation then counts as
+    information in :math:`\bar C`, multiplied by the weight.
+
+    The number of free directions, at fixed parameters, is
+    :math:`\operatorname{tr} F A^{-1} F^\top`. A field that equation and conditions determine has
+    none.
     """
     from scipy.linalg import cho_solve, solve_triangular
 
     values = model.values(weights, q, model.points, weight)
-    by_weights, by_parameters = model.jacobian(weights, q, model.points, weight)
-    jacobian = np.concatenate([by_weights, by_parameters], axis=1)
+    by_weights, by_steps = model.jacobian(weights, q, model.points, weight)
+    jacobian = np.concatenate([by_weights, by_steps], axis=1)
     _check_squares(model, q, values, jacobian)
     matrix = jacobian.T @ jacobian
     factor = _factor(matrix)
-    columns = cho_solve((factor, True), np.eye(len(matrix))[:, -q.size :])
+    of_field, of_parameters = factor[: -q.size, : -q.size], factor[-q.size :, -q.size :]
+    tangent = -cho_solve((of_field, True), matrix[: -q.size, -q.size :])
     observed = by_weights[: model.data.size]
-    of_field = solve_triangular(factor[: -q.size, : -q.size], observed.T, lower=True)
-    step = -columns.T @ (jacobian.T @ values)
-    return columns[: -q.size], columns[-q.size :], step, float((of_field**2).sum())
+    free = solve_triangular(of_field, observed.T, lower=True)
+    squares = np.outer(model.steps, model.steps)
+    return _Reduced(
+        tangent=tangent / model.steps,
+        step=-model.steps * cho_solve((factor, True), jacobian.T @ values)[-q.size :],
+        covariance=_covariance(observed @ tangent) * squares,
+        together=cho_solve((of_parameters, True), np.eye(q.size)) * squares,
+        free=float((free**2).sum()),
+    )
+
+
+def _covariance(slopes: FloatArray) -> FloatArray:
+    r"""Return :math:`(S^\top S)^{-1}`."""
+    information = slopes.T @ slopes
+    least = LEAST_INFORMATION * np.trace(information) or 1e-300
+    return np.asarray(np.linalg.inv(information + least * np.eye(len(information))))
 
 
 def _check_squares(model: _Model, q: FloatArray, values: FloatArray, jacobian: FloatArray) -> None:

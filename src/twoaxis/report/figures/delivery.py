@@ -51,9 +51,7 @@ def _every_step(found: Delivery, name: str) -> list[Step]:
 def _percent(found: Delivery, name: str, value: float | None, center: float | None) -> float:
     """Return a value relative to a center in signed percent, NaN where that has no meaning."""
     parameter = found.parameters[name]
-    if value is None or center is None:
-        return math.nan
-    if parameter.coordinate == "linear" and parameter.scale is None and parameter.is_zero(center):
+    if value is None or center is None or not parameter.has_percentages(center):
         return math.nan
     return float(parameter.percent(value, center))
 
