@@ -110,12 +110,12 @@ def test_observations_beyond_the_residual_points_are_told():
 def test_sensitivities_are_those_of_the_solution(refined):
     value, _ = closed_form()
     expected = -value * TIMES * decay(value)
-    assert_allclose(refined.data["sensitivity"].values[:, 0], expected, atol=0.005)
+    assert_allclose(refined.data["sensitivity"].values[:, 0], expected, atol=0.001)
     _, elsewhere = refined.predict(np.array([[1.0], [3.0]]))
     assert_allclose(
         elsewhere[:, 0],
         -value * np.array([1, 3]) * FIRST * np.exp(-value * np.array([1, 3])),
-        atol=0.005,
+        atol=0.001,
     )
 
 

@@ -76,6 +76,9 @@ FREE, MOSTLY_FREE = 0.5, 0.5
 # Standard errors of the data alone may be larger than those of data and equation together by this
 # factor. Information that the data do not determine is taken as this share of what they do.
 AGREE, LEAST_INFORMATION = 1.25, 1e-12
+# At the end the field has done what it can, and a larger weight costs nothing: the data, which hold
+# the field back as the parameters change, count the less for its sensitivities.
+HEAVIER = 10.0
 
 # Share of the range of the residual points by which observations may lie outside it: random points
 # do not reach the boundary.
@@ -334,7 +337,7 @@ def refine_model(
             if settled:
                 break
     # Again, for the field as it ended: it went along with the last move of the parameters.
-    reduced = _reduced(model, weights, q, weight)
+    reduced = _reduced(model, weights, q, HEAVIER * weight)
     path.errors[-1] = np.sqrt(np.diag(reduced.covariance))
 
     def at(where: FloatArray) -> tuple[FloatArray, FloatArray]:
