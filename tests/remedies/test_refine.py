@@ -10,8 +10,9 @@ from numpy.testing import assert_allclose
 import twoaxis as ta
 from twoaxis.errors import InputError
 from twoaxis.gauss_newton import Continuation
-from twoaxis.remedies.refine.of_model import _drawn, _exhausted, _Model
 from twoaxis.remedies.refine.result import NOT_SETTLED, SETTLED, Path
+from twoaxis.remedies.refine.stacked_model import StackedModel
+from twoaxis.remedies.refine.stages import _exhausted, drawn_points
 
 torch = pytest.importorskip("torch")
 
@@ -303,8 +304,8 @@ def test_the_weight_grows_no_further_than_the_network_can_follow():
 def test_a_step_has_more_rows_than_weights():
     """With fewer of them it fits the drawn points, and the equation is where it was in between."""
     subject = plane(width=24, points=3000)
-    model = _Model(subject, np.zeros(90), 0.1)
-    drawn = _drawn(model, model.weights.start, model.start, np.random.default_rng(0))
+    model = StackedModel(subject, np.zeros(90), 0.1)
+    drawn = drawn_points(model, model.weights.start, model.start, np.random.default_rng(0))
     assert len(drawn) + 90 == 2 * model.weights.start.size > 1000
     assert len(np.unique(drawn, axis=0)) == len(drawn)
 

@@ -8,9 +8,9 @@ equation that grows until it no longer matters,
           + \frac{\lambda}{N} \sum_k r(\theta, q; z_k)^2 .
 
 The field takes the steps while the parameters are held. At the end of every stage the parameters
-move to the minimum of the linearized problem, with the field eliminated (`of_model`, and
-`twoaxis.training.gauss_newton.StackedResidual.reduced` for runs of the engine). On the plateau of
-large :math:`\lambda` that is the estimate of least squares with an exact solver. Standard errors
+move to the minimum of the linearized problem, with the field eliminated (`StackedModel.reduced`,
+and `twoaxis.training.gauss_newton.StackedResidual.reduced` for runs of the engine). On the plateau
+of large :math:`\lambda` that is the estimate of least squares with an exact solver. Standard errors
 are those of the data, for a field that goes on to obey the equation as the parameters change.
 """
 

@@ -1,0 +1,321 @@
+"""A model of another library with its data and equation in comparable units, linearized.
+
+The stacked residual holds the misfit to the data in noise levels, the residual of the equation and
+that of the conditions; see `twoaxis.gauss_newton`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twoaxis.arrays import real_array
+from twoaxis.errors import InputError
+from twoaxis.frozen import FrozenResidual
+from twoaxis.gauss_newton import coordinate_steps
+from twoaxis.remedies.refine.result import (
+    UNSATISFIED,
+    check_enough,
+    equation_share,
+    most_misfit,
+    per_coordinate,
+)
+from twoaxis.weighted_model import WeightedModel
+
+FloatArray = NDArray[np.float64]
+
+# Ridges of the information matrix, relative to the mean of its diagonal. They hold weights that
+# neither the data nor the equation determine; too large a one holds the others, too.
+RIDGES = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7)
+# Information that the data do not determine is taken as this share of what they do.
+LEAST_INFORMATION = 1e-12
+# Sum of squared ratios of signal to noise that the weights of a continuation are meant for, and the
+# largest factor for more precise data: beyond it linear systems lose their digits.
+USUAL, MOST_GAIN = 2000.0, 1e4
+# Points of an interval for each weight, up to so many.
+DENSE, MOST_POINTS = 2, 1200
+# Share of the range of the residual points by which observations may lie outside it: random points
+# do not reach the boundary.
+BEYOND = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    r"""The linearized problem of the parameters alone, with the field eliminated.
+
+    Attributes
+    ----------
+    tangent : array, shape (number of weights, d)
+        How the field follows the parameters.
+    step : array, shape (d,)
+        To the minimum.
+    covariance : array, shape (d, d)
+        Of the parameters, by what the data say.
+    together : array, shape (d, d)
+        By what data and equation say together.
+    free : float
+        In so many directions of the field the data alone decide.
+    """
+
+    tangent: FloatArray
+    step: FloatArray
+    covariance: FloatArray
+    together: FloatArray
+    free: float
+
+
+class StackedModel:
+    """A model with weights, its observations and its residual in comparable units."""
+
+    def __init__(self, frozen: FrozenResidual, data: Any, noise: float | None) -> None:
+        self.frozen, self.known = frozen, frozen.known
+        if frozen.weights is None:
+            raise InputError(
+                "a frozen residual of a network whose weights can be moved",
+                "one of a function",
+                "freeze the model with twoaxis.from_torch, from_jax, from_deepxde, from_pina or "
+                "from_jinns",
+            )
+        self.weights: WeightedModel = frozen.weights
+        if frozen.observed is None:
+            raise InputError(
+                "a frozen residual that knows where its observations lie",
+                "none",
+                "pass observed=... to the adapter",
+            )
+        self.sites = np.asarray(frozen.observed, dtype=float)
+        self.outside = _outside(frozen.points, self.sites)
+        self.points = _dense(frozen.points, self.weights.start.size)
+        self.data = _observations(frozen, data)
+        self.known.require("delivered")
+        check_enough(self.data.size, len(self.known))
+        self.steps = coordinate_steps(self.known)
+        self.given_noise = noise
+        self.free = 0.0
+        self.noise = noise if noise is not None else self._spread(self.weights.start)
+        self.unit = 1.0
+
+    def measure(self, weights: FloatArray, q: FloatArray) -> None:
+        """Take the size of the residual's derivatives by the parameters as its unit."""
+        _, slopes = self.weights.residual_jacobian(weights, self.points, **self.physical(q))
+        size = float(((slopes * self.by_step(q)) ** 2).sum(axis=1).mean())
+        if not size > 0:
+            raise InputError(
+                "a residual that depends on a parameter",
+                "one that does not change with any of them",
+                "check the names of the parameters in the residual",
+            )
+        self.unit = float(np.sqrt(size))
+
+    def by_step(self, q: FloatArray) -> FloatArray:
+        """Return the derivatives of the physical values by steps of the coordinates."""
+        return per_coordinate(self.known, q) * self.steps
+
+    @property
+    def start(self) -> FloatArray:
+        """Coordinates of the delivered values."""
+        return self.known.coordinates(self.known.require("delivered"))
+
+    def _spread(self, weights: FloatArray) -> float:
+        rest = self.fitted(weights) - self.data
+        freedom = max(1.0, rest.size - len(self.known) - self.free)
+        # Data without noise: the sixth digit of their spread stands for it.
+        least = 1e-6 * float(np.std(self.data)) or 1e-300
+        return max(float(np.sqrt((rest**2).sum() / freedom)), least)
+
+    def update_noise(self, weights: FloatArray) -> None:
+        """Estimate the noise from what a field leaves, unless it was given."""
+        if self.given_noise is None:
+            self.noise = self._spread(weights)
+
+    def misfit(self, weights: FloatArray) -> float:
+        """Return the mean square by which a field misses the data, in noise variances."""
+        return float((((self.fitted(weights) - self.data) / self.noise) ** 2).mean())
+
+    def fitted(self, weights: FloatArray) -> FloatArray:
+        """Return the field at the observed points."""
+        return np.asarray(self.weights.field(weights, self.sites), dtype=float).ravel()
+
+    def physical(self, q: FloatArray) -> dict[str, float]:
+        """Return the values of the parameters."""
+        return self.frozen.physical(q)
+
+    def shown(self, q: FloatArray) -> str:
+        """Return the values of the parameters as text."""
+        return ", ".join(f"{name} = {value:.4g}" for name, value in self.physical(q).items())
+
+    def residual(self, weights: FloatArray, q: FloatArray, points: FloatArray) -> FloatArray:
+        """Return the residual of the equation, in its unit."""
+        found = self.weights.residual(weights, points, **self.physical(q))
+        return np.asarray(found, dtype=float) / self.unit
+
+    def rms_residual(self, weights: FloatArray, q: FloatArray) -> float:
+        """Return its root mean square over the points of the model."""
+        return float(np.sqrt((self.residual(weights, q, self.points) ** 2).mean()))
+
+    def follows(self, weights: FloatArray, q: FloatArray, weight: float) -> bool:
+        """Whether a field fits the data and obeys the equation well enough to be trusted."""
+        count = self.data.size
+        share = equation_share(weight, self.rms_residual(weights, q), count)
+        return self.misfit(weights) <= most_misfit(count) and share <= UNSATISFIED
+
+    @property
+    def gain(self) -> float:
+        """How much more the equation must weigh for data as precise as these.
+
+        On the plateau it outweighs the data many times, so its weight follows the sum of their
+        squared ratios of signal to noise; the weights of a continuation are meant for `USUAL`.
+        """
+        precision = float(((self.data / self.noise) ** 2).sum())
+        return float(np.clip(precision / USUAL, 1.0, MOST_GAIN))
+
+    def values(self, weights: FloatArray, q: FloatArray, points: Any, weight: float) -> FloatArray:
+        """Return the stacked residual: data, equation, conditions."""
+        return np.concatenate(
+            [
+                (self.fitted(weights) - self.data) / self.noise,
+                np.sqrt(weight / _count(points)) * self.residual(weights, q, points),
+                np.sqrt(weight) / self.unit * self.weights.conditions(weights),
+            ]
+        )
+
+    def jacobian(
+        self, weights: FloatArray, q: FloatArray, points: Any, weight: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return its derivatives by the weights, and by steps of the coordinates."""
+        inside, slopes = self.weights.residual_jacobian(weights, points, **self.physical(q))
+        factor = np.sqrt(weight / _count(points)) / self.unit
+        field = self.weights.field_jacobian(weights, self.sites) / self.noise
+        edge = np.sqrt(weight) / self.unit * self.weights.conditions_jacobian(weights)
+        by_steps = np.zeros((len(field) + len(inside) + len(edge), len(q)))
+        by_steps[len(field) : len(field) + len(inside)] = factor * slopes * self.by_step(q)
+        return np.concatenate([field, factor * inside, edge]), by_steps
+
+    def reduced(self, weights: FloatArray, q: FloatArray, weight: float) -> Reduced:
+        r"""Eliminate the field.
+
+        With the Jacobians :math:`J_\theta, J_q` of the stacked residual f, and the rows F of
+        :math:`J_\theta` that belong to the data, in noise levels,
+
+        .. math:: A = J_\theta^\top J_\theta, \quad T = -A^{-1} J_\theta^\top J_q, \quad
+                  S = F T, \quad C = (S^\top S)^{-1}, \quad \bar J = J_q + J_\theta T, \quad
+                  \bar C = (\bar J^\top \bar J)^{-1}, \quad \delta q = -\bar C \bar J^\top f :
+
+        the tangent T along which the field follows the parameters, their covariance C by what the
+        data say, the covariance :math:`\bar C` by what data and equation say together, and the
+        step to the minimum. For a large weight both covariances have the same limit, unless the
+        network cannot follow the solution as the parameters change. What it leaves of the equation
+        then counts as information in :math:`\bar C`, multiplied by the weight.
+
+        The number of free directions, at fixed parameters, is
+        :math:`\operatorname{tr} F A^{-1} F^\top`. A field that equation and conditions determine
+        has none.
+        """
+        from scipy.linalg import cho_solve, solve_triangular
+
+        values = self.values(weights, q, self.points, weight)
+        by_weights, by_steps = self.jacobian(weights, q, self.points, weight)
+        jacobian = np.concatenate([by_weights, by_steps], axis=1)
+        self.check_squares(q, values, jacobian)
+        matrix = jacobian.T @ jacobian
+        factor = _factor(matrix)
+        of_field, of_parameters = factor[: -q.size, : -q.size], factor[-q.size :, -q.size :]
+        tangent = -cho_solve((of_field, True), matrix[: -q.size, -q.size :])
+        observed = by_weights[: self.data.size]
+        free = solve_triangular(of_field, observed.T, lower=True)
+        squares = np.outer(self.steps, self.steps)
+        return Reduced(
+            tangent=tangent / self.steps,
+            step=-self.steps * cho_solve((factor, True), jacobian.T @ values)[-q.size :],
+            covariance=_covariance(observed @ tangent) * squares,
+            together=cho_solve((of_parameters, True), np.eye(q.size)) * squares,
+            free=float((free**2).sum()),
+        )
+
+    def check_squares(self, q: FloatArray, values: FloatArray, jacobian: FloatArray) -> None:
+        """Refuse values and derivatives whose squares cannot be represented."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            sizes = float(values @ values), float(np.vdot(jacobian, jacobian))
+        if not np.isfinite(sizes).all():
+            raise InputError(
+                "residual, field and conditions with finite values and derivatives, and so are "
+                "their squares",
+                f"some that are not finite at {self.shown(q)}",
+                "narrow the bounds of the parameters, or scale the residual to about one",
+            )
+
+
+def _dense(points: Any, weights: int) -> Any:
+    """Return more points along an interval: with fewer of them than weights a field could bend.
+
+    In more dimensions only the model knows its domain, and its own points are all there are.
+    """
+    if isinstance(points, tuple) or points.shape[1] > 1 or len(points) >= DENSE * weights:
+        return points
+    count = min(DENSE * weights, MOST_POINTS)
+    return np.linspace(points.min(), points.max(), max(count, len(points)))[:, None]
+
+
+def _outside(points: Any, sites: FloatArray) -> int:
+    """Count observed points beyond the range of the residual points; refuse it if all are."""
+    every = points if isinstance(points, tuple) else (points,)
+    if any(part.shape[1] != sites.shape[1] for part in every):
+        return 0
+    low = np.min([part.min(axis=0) for part in every], axis=0)
+    high = np.max([part.max(axis=0) for part in every], axis=0)
+    slack = BEYOND * (high - low)
+    beyond = ((sites < low - slack) | (sites > high + slack)).any(axis=1)
+    if beyond.all():
+        raise InputError(
+            f"observations within the range of the residual points, {low} to {high}",
+            f"{len(sites)} outside it, the first at {sites[0]}",
+            "check the order and the units of their coordinates, or pass residual points there",
+        )
+    return int(beyond.sum())
+
+
+def _count(points: Any) -> int:
+    """Return the number of collocation points."""
+    return sum(map(len, points)) if isinstance(points, tuple) else len(points)
+
+
+def _observations(frozen: FrozenResidual, data: Any) -> FloatArray:
+    chosen = frozen.data if data is None else data
+    if chosen is None:
+        raise InputError(
+            "observations to refine to", "none", "pass data=..., in the order of observed"
+        )
+    values = real_array("data", chosen)
+    expected = np.shape(frozen.fitted)
+    if values.size != int(np.prod(expected)) or not np.isfinite(values).all():
+        raise InputError(
+            f"finite data in the shape of the observations, {expected}",
+            f"shape {values.shape}, {int((~np.isfinite(values)).sum())} values not finite",
+            "give one value per observation, and leave missing ones out with their points",
+        )
+    return values.astype(float).ravel()
+
+
+def _covariance(slopes: FloatArray) -> FloatArray:
+    r"""Return :math:`(S^\top S)^{-1}`."""
+    information = slopes.T @ slopes
+    least = LEAST_INFORMATION * np.trace(information) or 1e-300
+    return np.asarray(np.linalg.inv(information + least * np.eye(len(information))))
+
+
+def _factor(matrix: FloatArray) -> FloatArray:
+    """Return the Cholesky factor with the smallest of some ridges that makes it regular."""
+    mean = np.trace(matrix) / len(matrix)
+    for ridge in RIDGES:
+        try:
+            return np.linalg.cholesky(matrix + ridge * mean * np.eye(len(matrix)))
+        except np.linalg.LinAlgError:
+            continue
+    raise InputError(
+        "a field that depends on its weights",
+        "derivatives that do not determine any of them",
+        "check the residual and the field of the model",
+    )
