@@ -163,6 +163,29 @@ def test_standard_errors_are_those_of_the_data_where_the_network_cannot_follow_t
     assert not found.trusted
 
 
+def test_a_parameter_that_acts_where_nobody_observes_is_not_determined():
+    def equation_and_source(model, t, rate, source):
+        return equation(model, t, rate) + (source - 1) * torch.relu(t - 4.5)
+
+    residual = ta.from_torch(
+        network(),
+        equation_and_source,
+        {
+            "rate": ta.Parameter(delivered=1.4, bounds=(0.05, 10.0)),
+            "source": ta.Parameter(delivered=1.2, bounds=(0.1, 10.0)),
+        },
+        points=np.linspace(0, 6, 90)[:, None],
+        observed=TIMES[:, None],
+        conditions=initial,
+    )
+    found = ta.refine(residual, DATA, noise=NOISE, progress=False)
+    _, error = closed_form()
+    assert_allclose(found.standard_error["rate"], found.values["rate"] * error, rtol=0.02)
+    assert found.standard_error["source"] > 1
+    assert "refine.standard_error" in [m.code for m in found.messages]
+    assert not found.trusted
+
+
 def test_standard_errors_belong_to_the_sensitivities_of_the_field_as_it_ended(refined):
     slopes = refined.data["sensitivity"].values / NOISE
     assert_allclose(refined.data["covariance"].values, np.linalg.inv(slopes.T @ slopes), rtol=1e-6)

@@ -112,16 +112,17 @@ def _free_field(free: float, count: int) -> list[Message]:
 
 
 def _uncertain_errors(known: Parameters, reduced: Reduced) -> list[Message]:
-    """Say where the network cannot follow the solution, and sensitivities may be wrong."""
+    """Say where the equation seems to know more than the data, and standard errors may be wrong."""
     factors = np.sqrt(np.diag(reduced.covariance) / np.diag(reduced.together))
     if (factors <= AGREE).all():
         return []
     most = int(np.argmax(factors))
     text = (
-        "the network does not quite follow the solution as the parameters change: values may be "
-        "drawn to where it does, and standard errors may be wrong. Those of the data, which are "
-        f"reported, are up to {factors[most]:.2g} times (for {known.names[most]}) those of data "
-        "and equation together. Train a wider network, or pass more residual points"
+        "standard errors may be wrong, and values drawn to where the equation holds best: what the "
+        f"data say, which is reported, is up to {factors[most]:.2g} times as uncertain (for "
+        f"{known.names[most]}) as what data and equation say together. The data hardly determine "
+        "it, or the network cannot follow the solution as it changes. Observe elsewhere, train a "
+        "wider network, or pass more residual points"
     )
     numbers = dict(zip(known.names, map(float, factors), strict=True))
     return [Message("refine.standard_error", text, "warning", numbers)]
