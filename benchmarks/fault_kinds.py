@@ -27,6 +27,7 @@ from fault_sweeps import (
     sweep,
     training,
     until,
+    workers_of,
 )
 
 import twoaxis as ta
@@ -125,9 +126,7 @@ class Faults:
             if process.returncode:
                 raise SystemExit(f"a training that nobody interrupted: {process.returncode}")
             return True
-        os.killpg(process.pid, signal.SIGINT)
-        _, told = process.communicate(timeout=PATIENCE)
-        code = process.returncode
+        code, told = interrupted(process)
         # Before Python is there to be told of it, the signal itself ends a process; shells show
         # that as 130, too.
         early = code == -signal.SIGINT and "interrupted" not in told
@@ -144,6 +143,24 @@ class Faults:
             store.glob("checkpoints/checkpoint-*")
         )
         return False
+
+    def interrupt_starts(self, wanted: int) -> None:
+        """Interrupt ``twoaxis train`` at the moment when its workers start, of either engine."""
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        name = "interrupted while workers start"
+        while self.counts[name] < wanted:
+            store, number = self.new_store(), int(self.random.integers(1, 3))
+            engine = ("local", "dask")[self.counts[name] % 2]
+            process = training(store, "--engine", engine, "--workers", "2")
+            while process.poll() is None and len(workers_of(process)) < number:
+                pass  # a moment later is another moment
+            time.sleep(float(self.random.choice([0.0, 0.001, 0.003, 0.01])))
+            family = psutil.Process(process.pid).children(recursive=True)
+            code, told = interrupted(process)
+            gone = soon(lambda family=family: not any(map(is_alive, family)), 10)
+            if code != 130 or "Traceback" in told or not gone:
+                raise SystemExit(f"interrupted while {engine} workers start: {code}: {told}")
+            self.counts[name] += 1
 
     def kill_local_workers(self, wanted: int) -> None:
         """Kill one worker of each sweep, of the engine "local"."""
@@ -254,6 +271,13 @@ class Faults:
                 place = int(self.random.integers(len(before)))
                 flipped[place] ^= 1 << int(self.random.integers(8))
             path.write_bytes(flipped)
+
+
+def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Interrupt a process as a terminal does, and return its exit code and what it told."""
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=PATIENCE)
+    return process.returncode, told
 
 
 def _stored(store: Path) -> int:

@@ -81,14 +81,7 @@ class Child:
 
     def workers(self) -> list[psutil.Process]:
         """Return the worker processes of this client that are alive."""
-        with contextlib.suppress(psutil.Error):
-            return [
-                child
-                for child in psutil.Process(self.process.pid).children(recursive=True)
-                # Of Dask and of the engine "local".
-                if re.search("spawn_main|worker_program", " ".join(child.cmdline()))
-            ]
-        return []
+        return workers_of(self.process)
 
     def kill(self) -> bool:
         """Kill it, unless it was done already."""
@@ -111,12 +104,24 @@ class Child:
         return int(printed.split()[-1]), time.monotonic() - self.began
 
 
-def training(store: Path) -> subprocess.Popen[str]:
+def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """Return the worker processes that a process has started and that are alive."""
+    with contextlib.suppress(psutil.Error):
+        return [
+            child
+            for child in psutil.Process(process.pid).children(recursive=True)
+            # Of Dask and of the engine "local".
+            if re.search("spawn_main|worker_program", " ".join(child.cmdline()))
+        ]
+    return []
+
+
+def training(store: Path, *options: str) -> subprocess.Popen[str]:
     """Start ``twoaxis train``, in a group of its own and with nothing compiled before."""
     program = (sys.executable, "-m", "twoaxis", "train", "burgers", "--out", str(store))
     small = ("--datasets", "8", "--seeds", "0-1", "--steps", "1000", "--width", "16")
     return subprocess.Popen(
-        [*program, *small, "--workers", "1"],
+        [*program, *small, *(options or ("--workers", "1"))],
         env={name: value for name, value in os.environ.items() if "JAX_COMPILATION" not in name},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

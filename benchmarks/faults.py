@@ -3,9 +3,9 @@
 A sweep runs in a process of its own and is disturbed at random moments until it is done: its
 client, its workers or its scheduler are killed with SIGKILL, a second client fills the same
 store, the disk is full, stored files are damaged. ``twoaxis train`` is interrupted as by Ctrl-C in
-its first ten seconds of processor time, and must exit with 130. After each sweep the store must be
-the one of a sweep that nobody disturbed: every run once, all checksums right, the same bits, the
-same table, and nothing left over that a later sweep does not remove.
+its first ten seconds of processor time, and when its workers start, and must exit with 130. After
+each sweep the store must be the one of a sweep that nobody disturbed: every run once, all checksums
+right, the same bits, the same table, and nothing left over that a later sweep does not remove.
 
     python benchmarks/faults.py            # 50 killed clients and some of everything else
     python benchmarks/faults.py --quick    # one killed client, one worker, four damaged files
@@ -39,6 +39,7 @@ KILLS = (
 KINDS = {
     "client": (Faults.kill_clients, 50, 1),
     "interrupt": (Faults.interrupt_trainings, 20, 2),
+    "start": (Faults.interrupt_starts, 20, 2),
     "local": (Faults.kill_local_workers, 6, 1),
     "dask": (Faults.kill_dask_workers, 5, 1),
     "scheduler": (Faults.restart_schedulers, 3, 1),
@@ -83,7 +84,7 @@ def disturbed(wanted: dict[str, int], seed: int) -> Counter[str]:
 
 
 # What a check does; the tests kill Dask workers and schedulers, too.
-QUICK = ("client", "interrupt", "local", "files")
+QUICK = ("client", "interrupt", "start", "local", "files")
 
 
 def main() -> None:

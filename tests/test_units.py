@@ -207,3 +207,119 @@ def test_a_refinement_does_not_depend_on_units(units):
         error = plain.standard_error[name]
         assert scaled.standard_error[name] == pytest.approx(unit * error, rel=1e-3)
         assert abs(scaled.values[name] / unit - plain.values[name]) < 1e-3 * error
+
+
+@pytest.mark.parametrize("duration", [2e-3, 2.0, 2e9])
+@pytest.mark.parametrize("bounds", [None, 10.0, 1e3])
+def test_a_refinement_depends_neither_on_the_unit_of_time_nor_on_wide_bounds(duration, bounds):
+    torch = pytest.importorskip("torch")
+
+    class Scaled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            layers = torch.nn.Linear(1, 10), torch.nn.Tanh(), torch.nn.Linear(10, 1)
+            self.layers = torch.nn.Sequential(*layers).double()
+
+        def forward(self, t):
+            return self.layers(t / duration)
+
+    def decay(model, t, rate):
+        u = model(t)
+        (slope,) = torch.autograd.grad(u.sum(), t, create_graph=True)
+        return slope + rate * u
+
+    torch.manual_seed(0)
+    times = torch.linspace(0, duration, 100, dtype=torch.float64)[:, None]
+    shares = times.numpy().ravel()[5::5] / duration
+    data = np.exp(-2.4 * shares) + 0.02 * np.random.default_rng(1).standard_normal(len(shares))
+    given = {"bounds": (0.1 / duration, 20 / duration)}
+    if bounds is not None:
+        given = {"bounds": (-bounds / duration, bounds / duration), "coordinate": "linear"}
+    frozen = ta.from_torch(
+        Scaled(),
+        decay,
+        {"rate": ta.Parameter(delivered=1.5 / duration, **given)},
+        points=times,
+        observed=times[5::5],
+        conditions=lambda model: model(torch.zeros(1, 1, dtype=torch.float64)) - 1,
+    )
+    found = ta.refine(frozen, data, noise=0.02, progress=False)
+    exact = minimize_scalar(lambda k: ((np.exp(-k * shares) - data) ** 2).sum(), (2, 3)).x
+    error = 0.02 / np.linalg.norm(shares * np.exp(-exact * shares))
+    assert found.trusted
+    assert abs(found.values["rate"] * duration - exact) < 0.01 * error
+    assert found.standard_error["rate"] * duration == pytest.approx(error, rel=0.01)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e-9, 1e-8, 1e-5, 0.5])
+def test_a_nuisance_parameter_that_is_nearly_zero_is_not_an_unseen_one(offset):
+    x = np.linspace(1, 2, 21)
+    known = {
+        "a": ta.Parameter(truth=1.0, bounds=(0.1, 10)),
+        "c": ta.Parameter(truth=offset, bounds=(-1, 1), coordinate="linear", nuisance=True),
+    }
+
+    def exact(sites):
+        slopes = np.column_stack([x, np.ones(21)])[sites] / 0.02
+        return 100 * np.sqrt(2 / np.pi * np.linalg.inv(slopes.T @ slopes)[0, 0])
+
+    found = ta.suggest_sites(lambda a, c: a * x + c, known, 0.02, 4, progress=False)
+    assert sorted(found.sites) == [0, 1, 19, 20]
+    predicted = found.predicted.sel(parameter="a").values[-1]
+    assert predicted == pytest.approx(exact([0, 1, 19, 20]), rel=1e-3)
+    resolved = ta.resolve(lambda a, c: a * x + c, known, 0.02, replicas=2, progress=False)
+    assert resolved.fisher_error_percent.values[0] == pytest.approx(exact(np.arange(21)), rel=1e-3)
+    assert "null_direction" not in " ".join(m.code for m in resolved.messages)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_finishing_a_training_moves_parameters_of_any_unit(unit):
+    drawn = np.random.default_rng(0).standard_normal((2, 15))
+
+    class Loss:
+        """(w - 1/2)^2 and a residual that vanishes at w = 1/2 and p = unit."""
+
+        names, positions, start = ("p",), {"p": 1}, np.array([0.8, 1.3 * unit])
+
+        def residual(self, w, p):
+            return drawn[0] * (w - 0.5) + drawn[1] * (p / unit - 1)
+
+        def value_and_gradient(self, vector):
+            rest = self.residual(*vector)
+            slopes = 2 * drawn @ rest / 15 / np.array([1, unit])
+            gradient = slopes + np.array([2 * (vector[0] - 0.5), 0.0])
+            return (vector[0] - 0.5) ** 2 + np.mean(rest**2), gradient
+
+        def frozen(self, vector):
+            parameter = ta.Parameter(
+                bounds=(-5 * unit, 5 * unit), coordinate="linear", delivered=vector[1]
+            )
+            return ta.FrozenResidual(
+                lambda p: self.residual(vector[0], p), {"p": parameter}, X[:15], view=POINTWISE
+            )
+
+    loss = Loss()
+    found = ta.polish(loss.frozen(loss.start), loss, progress=False)
+    assert found.finish.converged
+    assert found.finished["p"] == pytest.approx(unit, rel=1e-6)
+
+
+def test_a_confidence_set_does_not_depend_on_wide_bounds_of_a_nuisance_parameter():
+    times = np.linspace(0, 3, 12)
+    data = np.exp(-1.1 * times) + 0.05 * np.random.default_rng(0).standard_normal(12)
+    sets = [
+        ta.confidence_set(
+            lambda values, seed: values.sum() / 4,  # noqa: ARG005
+            lambda a, c: a * np.exp(-c * times),
+            {
+                "a": ta.Parameter(bounds=(0.3, 2.0)),
+                "c": ta.Parameter(bounds=(0, high), coordinate="linear", nuisance=True, start=1.0),
+            },
+            0.05,
+            data,
+            progress=False,
+        )
+        for high in (5.0, 1e4)
+    ]
+    narrow, wide = (each.interval[:2] for each in sets)
+    assert wide == pytest.approx(narrow, rel=1e-3)

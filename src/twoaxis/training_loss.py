@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from twoaxis.arrays import is_integer
 from twoaxis.errors import InputError
+from twoaxis.gauss_newton import coordinate_steps
 from twoaxis.parameters import Parameter, Parameters
 from twoaxis.progress import progress_bar
 
@@ -37,6 +38,8 @@ MEMORY = 50
 FLAT_GRADIENT = 1e-9
 # Bounds of a log coordinate are moved by this factor, those of a linear one by their width.
 WIDER = 10.0
+# Ranges of parameters up to this many times one, and down to its inverse, are ordinary numbers.
+ORDINARY = 1e3
 # Evaluations of the loss that an iteration of `probe` may take: its line searches rarely need two.
 EVALUATIONS_EACH = 3
 
@@ -288,29 +291,31 @@ def minimize_loss(
     from scipy.optimize import Bounds, minimize
 
     low, high = _box(objective, frozen, start.size)
+    steps = _steps(objective, frozen, start.size)
     calls = 0
     # Above every loss that has been accepted, as these only fall.
     refused = first + abs(first) + 1
 
-    def loss(vector: FloatArray) -> tuple[float, FloatArray]:
+    def loss(scaled: FloatArray) -> tuple[float, FloatArray]:
         nonlocal calls
         calls += 1
-        value, gradient = _loss_at(objective, vector)
+        value, gradient = _loss_at(objective, scaled * steps)
+        gradient = gradient * steps
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             # Too long a step. The line search interpolates, and comes back from a finite loss
             # alone: an infinite one makes it give up where it stands, and call that convergence.
-            return refused, np.zeros_like(vector)
+            return refused, np.zeros_like(scaled)
         return value, gradient
 
     def after_iteration(intermediate_result: Any) -> None:
-        callback(intermediate_result.x, float(intermediate_result.fun))
+        callback(intermediate_result.x * steps, float(intermediate_result.fun))
 
     found = minimize(
         loss,
-        start,
+        start / steps,
         jac=True,
         method="L-BFGS-B",
-        bounds=Bounds(low, high),
+        bounds=Bounds(low / steps, high / steps),
         callback=after_iteration,
         options={
             "maxiter": iterations,
@@ -321,10 +326,10 @@ def minimize_loss(
         },
     )
     # The optimizer's own status does not tell: it also stops where the loss no longer falls.
-    projected = found.x - np.clip(found.x - found.jac, low, high)
+    projected = found.x - np.clip(found.x - found.jac, low / steps, high / steps)
     return Minimization(
-        vector=found.x,
-        gradient=np.asarray(found.jac, dtype=float),
+        vector=found.x * steps,
+        gradient=np.asarray(found.jac / steps, dtype=float),
         loss=float(found.fun),
         iterations=int(found.nit),
         evaluations=calls,
@@ -342,6 +347,19 @@ def _box(objective: Any, frozen: FrozenResidual, size: int) -> tuple[FloatArray,
         parameter = frozen.parameters[name]
         low[place], high[place] = parameter.to_coordinate(wider_bounds(parameter))
     return low, high
+
+
+def _steps(objective: Any, frozen: FrozenResidual, size: int) -> FloatArray:
+    """Return the units in which the optimizer sees the entries of a vector.
+
+    A linear coordinate has the units of its parameter. In very large or very small numbers the
+    optimizer would not move it, or move nothing else; others are taken as training takes them.
+    """
+    steps = np.ones(size)
+    for name, place in places_of(objective).items():
+        step = float(coordinate_steps({name: frozen.parameters[name]})[0])
+        steps[place] = 1.0 if 1 / ORDINARY <= step <= ORDINARY else step
+    return steps
 
 
 # ------------------------------------------------------------------ has training finished?

@@ -340,3 +340,12 @@ def test_the_monte_carlo_error_is_the_spread_between_calibrations():
     errors = np.array([one.monte_carlo["standard_error"] for one in found[:40]]).mean(axis=0)
     values = [(one.interval.low, one.interval.high, one.corrected) for one in found]
     assert errors == pytest.approx(np.std(values, axis=0, ddof=1), rel=0.25)
+
+
+def test_data_whose_order_is_not_known_are_refused():
+    known = {"k": ta.Parameter(bounds=(0.2, 5.0))}
+    backwards = np.arange(6)[::-1]
+    with pytest.raises(ta.InputError, match="data whose order is known"):
+        ta.confidence_set(
+            Biased(lambda k: k), forward, known, 0.1, 1.2 * T, layout=backwards, progress=False
+        )

@@ -481,3 +481,27 @@ def test_a_file_that_was_changed_is_refused(change, tmp_path):
     found = polish(own.frozen(START))
     with pytest.raises(ta.InputError):
         ta.load(write_netcdf(tmp_path / "polish.nc", change(found.data)))
+
+
+def test_a_parameter_that_the_field_does_not_determine_has_no_gap():
+    u = np.random.default_rng(0).standard_normal(30)
+    known = {name: ta.Parameter(bounds=(0.1, 5), delivered=1.0) for name in "abc"}
+    frozen = ta.FrozenResidual(
+        lambda a, b, c: np.append((a + c) * u - 1.5 * u, (b - 1.1) * u),
+        known,
+        np.linspace(0, 1, 60),
+        view=ta.views.Pointwise(),
+    )
+    found = ta.polish(frozen, progress=False)
+    # Only a + c is determined, and b.
+    assert found.frozen_minimum == pytest.approx({"b": 1.1})
+    assert found.gap_before == pytest.approx({"b": 100 * (1 / 1.1 - 1)})
+    assert np.isnan(found.data["preferred"].sel(parameter=["a", "c"])).all()
+    assert np.isfinite(found.data["value"]).all()
+    alone = ta.FrozenResidual(
+        lambda a, c: (a + c) * u - 1.5 * u,
+        {name: known[name] for name in "ac"},
+        np.linspace(0, 1, 30),
+        view=ta.views.Pointwise(),
+    )
+    assert "does not determine a and c" in ta.polish(alone, progress=False).verdict

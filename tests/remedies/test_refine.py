@@ -95,6 +95,12 @@ def test_without_conditions_the_start_of_the_field_is_fitted_too_and_told(refine
     assert_allclose(told.numbers["directions"], 1.0, atol=0.02)
     assert told.severity == "info"
     assert found.trusted
+    # The present observations decided on the start; others would have to do it again.
+    assert "forward.free_field" not in [m.code for m in ta.resolve(found, replicas=2).messages]
+    some = ta.resolve(found, layouts={"some": np.arange(20)}, replicas=2, progress=False)
+    assert "forward.free_field" in [m.code for m in some.messages if m.severity == "warning"]
+    with pytest.warns(ta.AccuracyWarning, match="free in about 1 directions"):
+        ta.suggest_sites(found, 2, points=TIMES[:, None], progress=False)
 
 
 def test_observations_beyond_the_residual_points_are_told():

@@ -37,7 +37,9 @@ from twoaxis.diagnosis.actions import Action, Number
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, bound_view
 from twoaxis.geometry import FrozenScan, frozen_scan
+from twoaxis.geometry.derivatives import linearize
 from twoaxis.geometry.scan import INTERIOR
+from twoaxis.geometry.score import score_terms, unseen_parameters
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Parameters
 from twoaxis.progress import progress_bar
@@ -153,18 +155,16 @@ class Polish(Result[xr.Dataset]):
         known, data = self.parameters, self.data
         values, preferred = data["value"].values, data["preferred"].values
         interior = data["scan_status"].values == INTERIOR
-        interior &= ~np.isnan(preferred).any(axis=1)
         gap, gap_percent, error_percent = (np.full(values.shape, np.nan) for _ in range(3))
-        for row in np.flatnonzero(interior):
-            there = known.named(preferred[row])
-            gap[row] = known.coordinates(known.named(values[row])) - known.coordinates(there)
-            gap_percent[row] = [
-                p.percent_from(value, there[name], value if p.truth is None else p.truth)
-                for (name, p), value in zip(known.items(), values[row].tolist(), strict=True)
-            ]
         for j, parameter in enumerate(known.values()):
-            if parameter.truth is not None:
-                error_percent[:, j] = parameter.percent(values[:, j], parameter.truth)
+            truth = parameter.truth
+            for row in np.flatnonzero(interior & ~np.isnan(preferred[:, j])):
+                value, there = float(values[row, j]), float(preferred[row, j])
+                gap[row, j] = parameter.to_coordinate(value) - parameter.to_coordinate(there)
+                center = value if truth is None else truth
+                gap_percent[row, j] = parameter.percent_from(value, there, center)
+            if truth is not None:
+                error_percent[:, j] = parameter.percent(values[:, j], truth)
         return {"gap": gap, "gap_percent": gap_percent, "error_percent": error_percent}
 
     @cached_property
@@ -173,11 +173,11 @@ class Polish(Result[xr.Dataset]):
         return Parameters.from_dataset(self.data)
 
     def _row(self, variable: str, stage: str) -> dict[str, float] | None:
-        """Return a variable of a stage by parameter; None where there is none."""
+        """Return a variable of a stage by parameter, without those that have none; None: nobody."""
         if stage not in self.data["stage"].values:
             return None
-        row = self.data[variable].sel(stage=stage).values
-        return None if np.isnan(row).any() else self.parameters.named(row)
+        row = self.parameters.named(self.data[variable].sel(stage=stage).values)
+        return {name: value for name, value in row.items() if not np.isnan(value)} or None
 
     @property
     def delivered(self) -> dict[str, float]:
@@ -186,7 +186,10 @@ class Polish(Result[xr.Dataset]):
 
     @property
     def frozen_minimum(self) -> dict[str, float] | None:
-        """What the delivered field prefers: the parameter to use if the field is kept."""
+        """What the delivered field prefers: the parameter to use if the field is kept.
+
+        Without parameters that its residual does not determine.
+        """
         return self._row("preferred", DELIVERED)
 
     @property
@@ -235,6 +238,7 @@ class Polish(Result[xr.Dataset]):
         return {
             name: 100 * (1 - abs(after[name]) / abs(gap)) if gap else 0.0
             for name, gap in before.items()
+            if name in after
         }
 
     @property
@@ -335,7 +339,7 @@ def _gap_message(found: Polish) -> Message:
             "prefers. Joint finishing tells whether that was optimization: pass objective=."
         )
         return Message("polish.gap_unexplained", text, "info", numbers)
-    if after is None or closed is None:
+    if after is None or closed is None or largest not in after:
         return Message(*_no_gap(found, FINISHED), "info", numbers)
     share = closed[largest]
     numbers |= {"gap_after_percent": after[largest], "closed_percent": share}
@@ -394,7 +398,9 @@ def _small(gap: float) -> str:
 def _no_gap(found: Polish, stage: str) -> tuple[str, str]:
     status = str(found.data["scan_status"].sel(stage=stage).item())
     if found._row("preferred", stage) is None:
-        text = f"There is no gap to close: the {stage} field does not see the parameter ({status})."
+        why = "" if status == INTERIOR else f" ({status})"
+        names = " and ".join(found.parameters)
+        text = f"There is no gap to close: the {stage} field does not determine {names}{why}."
         return "polish.flat", text
     text = (
         f"There is no gap to measure: the profile of the {stage} field has no minimum inside the "
@@ -440,6 +446,10 @@ def stage_of(name: str, frozen: FrozenResidual, view: View | None, candidates: i
     metric = bound_view(frozen, view)
     scan = _scan(frozen, metric, candidates)
     delivered = Parameters(frozen.parameters).require("delivered")
+    preferred = scan.minimum
+    if preferred is not None:
+        unseen = _unseen(frozen, metric, delivered)
+        preferred = {n: np.nan if n in unseen else value for n, value in preferred.items()}
 
     def loss(values: Mapping[str, float]) -> float:
         residual = frozen.at(frozen.coordinates(values))
@@ -448,13 +458,20 @@ def stage_of(name: str, frozen: FrozenResidual, view: View | None, candidates: i
     return Stage(
         name=name,
         values=delivered,
-        preferred=scan.minimum,
+        preferred=preferred,
         status=scan.status,
         affine=scan.affine,
         residual_loss=loss(delivered),
         least_loss=loss(scan.minimum or delivered),
         view=metric.describe(),
     )
+
+
+def _unseen(frozen: FrozenResidual, metric: Any, values: Mapping[str, float]) -> set[str]:
+    """Return the parameters that the residual does not determine: of many minima one was found."""
+    local = linearize(frozen, frozen.coordinates(values))
+    terms = score_terms(local.residual, local.jacobian, metric, frozen.known.nuisance)
+    return unseen_parameters(frozen.known, terms.strength, terms.null)
 
 
 def _scan(frozen: FrozenResidual, metric: Any, candidates: int) -> FrozenScan:
@@ -480,9 +497,8 @@ def _result(
     """Return the stages as a result; the second of them is the frozen minimum of the first."""
     first = stages[0]
     if first.preferred is not None:
-        minimum = replace(
-            first, name=MINIMUM, values=first.preferred, residual_loss=first.least_loss
-        )
+        there = {n: first.values[n] if np.isnan(v) else v for n, v in first.preferred.items()}
+        minimum = replace(first, name=MINIMUM, values=there, residual_loss=first.least_loss)
         stages = [first, minimum, *stages[1:]]
     nothing = dict.fromkeys(parameters, np.nan)
 

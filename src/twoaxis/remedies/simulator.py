@@ -36,8 +36,9 @@ BoolArray = NDArray[np.bool_]
 LAYOUT = "observed"
 # Simulated datasets are held together, up to this many gigabytes.
 VALUES_LIMIT = 4.0
-# Unit of the differences by which a fit is linearized, as a share of the bounds.
-DIFFERENCE_SHARE = 0.1
+# Unit of the differences by which a fit is linearized, as a share of the size of a coordinate, and
+# the least size of one, as a share of its range.
+DIFFERENCE_SHARE, SMALLEST_SIZE = 0.1, 1e-3
 # Keeps the seeds of the pipeline apart from the noise of the same seed.
 PIPELINE_STREAM = 1
 
@@ -103,10 +104,11 @@ class Simulator:
             Where the model fails from every start, the first one.
         """
         count, points, dimension = starts.shape
+        begin = starts.reshape(-1, dimension)
         size = len(self.sites)
         base = self.white(self.model.center_values[self.sites])
         layout = WhitenedLayout(LAYOUT, self.sites, np.arange(size), self.white, base)
-        units = DIFFERENCE_SHARE * np.ptp(self.model.parameters.coordinate_bounds, axis=0)
+        units = DIFFERENCE_SHARE * self._sizes(starts[0])
         estimator = DirectEstimator(
             model=self.model,
             center=starts[0, 0],
@@ -118,14 +120,32 @@ class Simulator:
             failures=[],
         )
         rows = np.broadcast_to(layout.row(observed), (count * points, len(observed)))
-        begin = starts.reshape(-1, dimension)
         found = estimator.refit(layout, rows, begin, np.broadcast_to(free, begin.shape))
         best = found.chi2.reshape(count, points).argmin(axis=0)
         return np.asarray(found.q.reshape(starts.shape)[best, np.arange(points)])
 
+    def _sizes(self, starts: FloatArray) -> FloatArray:
+        """Return how large the coordinates are: bounds may be much wider than any of their values.
+
+        Log coordinates have no size but that of their range.
+        """
+        known = self.model.parameters
+        ranges = np.ptp(known.coordinate_bounds, axis=0)
+        linear = np.array([p.coordinate == "linear" for p in known.values()])
+        values = np.clip(np.abs(starts).max(axis=0), SMALLEST_SIZE * ranges, ranges)
+        return np.asarray(np.where(linear, values, ranges))
+
     def observed(self, data: ArrayLike) -> FloatArray:
         """Return observed values in the order of the layout."""
         array = real_array("data", data)
+        in_order = np.array_equal(self.sites, np.arange(len(self.sites)))
+        if array.shape == self.sites.shape == self.model.shape and not in_order:
+            raise InputError(
+                "data whose order is known",
+                f"{len(array)} values, which may be in the order of forward or in that of the "
+                "layout",
+                "list the layout in the order of forward, and the data with it",
+            )
         if array.shape == self.sites.shape:
             values = array
         elif array.shape == self.model.shape:

@@ -192,21 +192,29 @@ def information(
             "predictions that do not change with any of them",
             "check that forward uses its arguments, or observe where the solution responds",
         )
-    scaled = slope * units
-    eigenvalues, vectors = np.linalg.eigh(scaled.T @ scaled)
-    null = eigenvalues <= NULL_SHARE * eigenvalues[-1]
     # Small eigenvalues carry the rounding of the product; singular values do not.
-    singular = np.linalg.svd(scaled, compute_uv=False)
-    spread = np.zeros(len(units))
-    spread[: len(singular)] = singular
+    triangle = np.asarray(np.linalg.qr(slope * units, mode="r"))
+    _, singular, directions = np.linalg.svd(triangle)
     standard_error = np.full(len(units), np.inf)
-    standard_error[~null] = 1 / spread[::-1][~null]
+    seen = len(units) - null_directions(triangle)
+    standard_error[len(units) - seen :] = 1 / singular[:seen][::-1]
     return Information(
         matrix=slope.T @ slope,
-        directions=vectors.T,
+        directions=directions[::-1],
         standard_error=standard_error,
         derivative_error=derivative.error(slope, coarse),
     )
+
+
+def null_directions(slope: FloatArray) -> int:
+    """Return how many directions of d parameters sensitivities (n, d) do not see.
+
+    Every parameter is taken in units of its own strength: a small one is not an unseen one.
+    """
+    strength = np.linalg.norm(slope, axis=0)
+    own = slope[:, strength > 0] / strength[strength > 0]
+    singular = np.linalg.svd(own, compute_uv=False)
+    return int(slope.shape[1] - np.count_nonzero(singular**2 > NULL_SHARE * singular[0] ** 2))
 
 
 def predicted_spread(

@@ -201,7 +201,7 @@ def resolve(
     _check_settings(replicas, bank, starts, level, validate, method)
     said: list[Message] = []
     if hasattr(forward, "forward_inputs"):  # a refinement, which is its own forward model
-        said = forward.resolution_messages()
+        said = forward.resolution_messages(other_sites=layouts is not None)
         given = forward.forward_inputs()
         forward, parameters, points, vectorized = (
             given[name] for name in ("forward", "parameters", "points", "vectorized")

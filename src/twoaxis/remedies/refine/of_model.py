@@ -12,7 +12,7 @@ from twoaxis.frozen import FrozenResidual
 from twoaxis.gauss_newton import Continuation
 from twoaxis.parameters import Parameters
 from twoaxis.progress import progress_bar
-from twoaxis.remedies.refine.result import End, Refinement, refinement
+from twoaxis.remedies.refine.result import FREE_FIELD, End, Refinement, refinement
 from twoaxis.remedies.refine.stacked_model import Reduced, StackedModel
 from twoaxis.remedies.refine.stages import Stages, most_steps
 from twoaxis.result import Message, Severity
@@ -108,7 +108,7 @@ def _free_field(free: float, count: int) -> list[Message]:
         "standard errors allow for that. If the values are known, pass conditions=..."
     )
     severity: Severity = "warning" if free > MOSTLY_FREE * count else "info"
-    return [Message("refine.free_field", text, severity, {"directions": free})]
+    return [Message(FREE_FIELD, text, severity, {"directions": free})]
 
 
 def _uncertain_errors(known: Parameters, reduced: Reduced) -> list[Message]:

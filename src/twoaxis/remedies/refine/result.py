@@ -39,6 +39,7 @@ MISFIT_SIGMAS = 4.0
 # The equation counts as unsatisfied where its term is so many times the number of observations.
 UNSATISFIED = 1.0
 NORMAL_95 = 1.959963984540054
+FREE_FIELD = "refine.free_field"
 SETTLED, NOT_SETTLED, ON_BOUND = "settled", "not settled", "on a bound"
 
 
@@ -204,8 +205,37 @@ class Refinement(Result[xr.Dataset]):
             "vectorized": True,
         }
 
-    def resolution_messages(self) -> list[Message]:
-        """Return what a resolution that rests on this refinement must say."""
+    @property
+    def free_directions(self) -> float:
+        """In so many directions equation and conditions leave the field to the observations."""
+        told = [m for m in self.messages if m.code == FREE_FIELD]
+        return float(told[0].numbers["directions"]) if told else 0.0
+
+    def other_sites(self) -> str:
+        """Say what is wrong with this model for other sites than the observed ones, if anything.
+
+        Sensitivities hold for a field whose free directions the present observations decide on.
+        """
+        if not self.free_directions:
+            return ""
+        return (
+            f"equation and conditions leave the refined field free in about "
+            f"{self.free_directions:.0f} directions, on which the present observations decided: "
+            "for other sites deviations are too small. If initial or boundary values are known, "
+            "pass conditions=... to the adapter and refine again; if not, use a simulator in which "
+            "they are nuisance parameters"
+        )
+
+    def resolution_messages(self, other_sites: bool = False) -> list[Message]:
+        """Return what a resolution that rests on this refinement must say.
+
+        Parameters
+        ----------
+        other_sites : bool
+            Whether it is about other layouts than all observed points.
+        """
+        if other_sites and self.free_directions:
+            return [Message("forward.free_field", self.other_sites(), "warning")]
         text = (
             "the forward model is linearized around a refined field, without a solver; the "
             f"refinement is {self.status}"

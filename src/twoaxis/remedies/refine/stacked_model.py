@@ -35,6 +35,8 @@ LEAST_INFORMATION = 1e-12
 # Sum of squared ratios of signal to noise that the weights of a continuation are meant for, and the
 # largest factor for more precise data: beyond it linear systems lose their digits.
 USUAL, MOST_GAIN = 2000.0, 1e4
+# Share of its range that counts as the size of a parameter that is zero.
+LEAST_MAGNITUDE = 1e-4
 # Points of an interval for each weight, up to so many.
 DENSE, MOST_POINTS = 2, 1200
 # Share of the range of the residual points by which observations may lie outside it: random points
@@ -96,12 +98,17 @@ class StackedModel:
         self.given_noise = noise
         self.free = 0.0
         self.noise = noise if noise is not None else self._spread(self.weights.start)
-        self.unit = 1.0
+        self.unit = self.edge_unit = 1.0
 
     def measure(self, weights: FloatArray, q: FloatArray) -> None:
-        """Take the size of the residual's derivatives by the parameters as its unit."""
+        """Take units of the equation and of the conditions, whatever units their terms have.
+
+        That of the equation is the size of its derivatives by the parameters, of as much as these
+        are. Conditions are measured as the data are: by how much the weights of the field move
+        them, compared with the field, whose unit is the size of the data.
+        """
         _, slopes = self.weights.residual_jacobian(weights, self.points, **self.physical(q))
-        size = float(((slopes * self.by_step(q)) ** 2).sum(axis=1).mean())
+        size = float(((slopes * self._magnitudes(q)) ** 2).sum(axis=1).mean())
         if not size > 0:
             raise InputError(
                 "a residual that depends on a parameter",
@@ -109,6 +116,17 @@ class StackedModel:
                 "check the names of the parameters in the residual",
             )
         self.unit = float(np.sqrt(size))
+        edge = _mean_square(self.weights.conditions_jacobian(weights))
+        field = _mean_square(self.weights.field_jacobian(weights, self.sites))
+        of_data = float(np.sqrt((self.data**2).mean()))
+        if edge > 0 and field > 0 and of_data > 0:
+            self.edge_unit = of_data * float(np.sqrt(edge / field))
+
+    def _magnitudes(self, q: FloatArray) -> FloatArray:
+        """Return the sizes of the parameters; where they are zero, a small part of their range."""
+        low, high = np.array([p.bounds for p in self.known.values()]).T
+        values = np.abs(np.asarray(self.known.physical(q), dtype=float))
+        return np.asarray(np.maximum(values, LEAST_MAGNITUDE * (high - low)))
 
     def by_step(self, q: FloatArray) -> FloatArray:
         """Return the derivatives of the physical values by steps of the coordinates."""
@@ -178,7 +196,7 @@ class StackedModel:
             [
                 (self.fitted(weights) - self.data) / self.noise,
                 np.sqrt(weight / _count(points)) * self.residual(weights, q, points),
-                np.sqrt(weight) / self.unit * self.weights.conditions(weights),
+                np.sqrt(weight) / self.edge_unit * self.weights.conditions(weights),
             ]
         )
 
@@ -189,7 +207,7 @@ class StackedModel:
         inside, slopes = self.weights.residual_jacobian(weights, points, **self.physical(q))
         factor = np.sqrt(weight / _count(points)) / self.unit
         field = self.weights.field_jacobian(weights, self.sites) / self.noise
-        edge = np.sqrt(weight) / self.unit * self.weights.conditions_jacobian(weights)
+        edge = np.sqrt(weight) / self.edge_unit * self.weights.conditions_jacobian(weights)
         by_steps = np.zeros((len(field) + len(inside) + len(edge), len(q)))
         by_steps[len(field) : len(field) + len(inside)] = factor * slopes * self.by_step(q)
         return np.concatenate([field, factor * inside, edge]), by_steps
@@ -246,6 +264,11 @@ class StackedModel:
                 f"some that are not finite at {self.shown(q)}",
                 "narrow the bounds of the parameters, or scale the residual to about one",
             )
+
+
+def _mean_square(jacobian: FloatArray) -> float:
+    """Return the mean over the rows of their squared lengths; zero without rows."""
+    return float((jacobian**2).sum() / max(len(jacobian), 1))
 
 
 def _dense(points: Any, weights: int) -> Any:

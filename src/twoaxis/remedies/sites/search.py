@@ -79,12 +79,17 @@ def mean_error_percent(information: FloatArray) -> FloatArray:
     """First-order mean absolute error for information matrices (..., d, d), as (..., d).
 
     ``100 sqrt(2/pi) sqrt(diag(I^-1))``; infinite for a parameter that has a share in a
-    direction that is not seen.
+    direction that is not seen. Every parameter is taken in units of its own strength: a small one
+    is not an unseen one.
     """
-    values, vectors = np.linalg.eigh(information)
+    own = np.einsum("...jj->...j", information)
+    strength = np.sqrt(np.where(own > 0, own, 1.0))
+    values, vectors = np.linalg.eigh(
+        information / (strength[..., :, None] * strength[..., None, :])
+    )
     null = values <= NULL_SHARE * np.maximum(values[..., -1:], 0.0)
     inverse = np.where(null, 0.0, 1 / np.where(null, 1.0, values))
-    variance = np.einsum("...jk,...k->...j", vectors**2, inverse)
+    variance = np.einsum("...jk,...k->...j", vectors**2, inverse) / strength**2
     unseen = (null[..., None, :] & (np.abs(vectors) > 1e-6)).any(axis=-1)
     return np.where(unseen, np.inf, 100 * np.sqrt(2 / np.pi) * np.sqrt(variance))
 

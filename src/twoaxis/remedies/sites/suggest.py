@@ -186,6 +186,8 @@ def suggest_sites(
 
 
 def _warn_untrusted(refinement: Refinement) -> None:
+    if refinement.free_directions:
+        warnings.warn(refinement.other_sites(), AccuracyWarning, stacklevel=3)
     if refinement.trusted:
         return
     codes = [m.code for m in refinement.messages if m.severity != "info"]
@@ -512,11 +514,10 @@ def whitened_slopes(request: Request, progress: bool) -> tuple[FloatArray, Float
 def bounds_information(request: Request, slopes: FloatArray) -> FloatArray:
     """Return the information of the bounds, that of a uniform distribution, (P, d, d).
 
-    At least a small share of the information of the best candidate is taken, so that the
-    information of the first few sites can be inverted however small the noise is.
+    At least a small share of the information of the best candidate for each parameter is taken, so
+    that the information of the first few sites can be inverted however small the noise is.
     """
     low, high = request.parameters.coordinate_bounds
     precision = 12 * (request.points.units / (high - low)) ** 2
-    most = np.sum(slopes**2, axis=2).max(axis=1)
-    precision = np.maximum(precision, LEAST_SHARE * most[:, None])
+    precision = np.maximum(precision, LEAST_SHARE * (slopes**2).max(axis=1))
     return np.asarray(precision[:, :, None] * np.eye(len(low)))
