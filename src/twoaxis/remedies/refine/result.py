@@ -508,7 +508,7 @@ def _messages(path: Path, end: End, status: str) -> list[Message]:
     share = equation_share(weight, residual, count)
     if share > UNSATISFIED:
         text = (
-            f"the field does not obey the equation well enough: its term is {share:.2g} times the "
+            f"the field does not obey the equation well enough: its term is {share:.3g} times the "
             "number of observations. A wider network, more points or smoother conditions may help"
         )
         found.append(Message("refine.residual", text, "warning", {"share": share}))
