@@ -35,6 +35,7 @@ KILLS = (
     *("killed client", "killed local worker", "killed dask worker", "restarted scheduler"),
     "killed client beside another",
 )
+STARTS = "interrupted while workers start"
 # Who does a fault, and how often: in full, and for a check.
 KINDS = {
     "client": (Faults.kill_clients, 50, 1),
@@ -60,8 +61,15 @@ def report(counts: Counter[str], seed: int, seconds: float) -> str:
     done = sorted(counts.items(), key=lambda item: item[0].endswith("checked"))
     lines += ["", *(f"{name:50}{count:7,}" for name, count in done), ""]
     checked = counts["runs checked"] + counts["runs of interrupted trainings checked"]
-    lines += ["Afterwards every run was there once, with its checksums, the bits and the table of"]
-    lines += [f"an undisturbed sweep: all {checked:,} runs, in {seconds:.0f} s."]
+    if checked:
+        lines += [
+            "Afterwards every run was there once, with its checksums, the bits and the table of"
+        ]
+        lines += [f"an undisturbed sweep: all {checked:,} runs, in {seconds:.0f} s."]
+    if counts[STARTS]:
+        lines += [
+            "All that were interrupted while workers start exited with 130 and left no process."
+        ]
     kills = sum(count for name, count in counts.items() if name in KILLS)
     lines += [f"{kills} processes were killed."] if kills else []
     return "\n".join(lines) + "\n"

@@ -196,7 +196,9 @@ def information(
     triangle = np.asarray(np.linalg.qr(slope * units, mode="r"))
     _, singular, directions = np.linalg.svd(triangle)
     standard_error = np.full(len(units), np.inf)
-    seen = len(units) - null_directions(triangle)
+    # Below that, a singular value is rounding, whatever it stands for.
+    accurate = int(np.count_nonzero(singular > NULL_SHARE * singular[0]))
+    seen = min(len(units) - null_directions(triangle), accurate)
     standard_error[len(units) - seen :] = 1 / singular[:seen][::-1]
     return Information(
         matrix=slope.T @ slope,

@@ -23,6 +23,7 @@ from twoaxis.result import (
     PARAMETER_LAYOUT,
     Message,
     Result,
+    Severity,
     message_variables,
     messages_from,
 )
@@ -211,13 +212,11 @@ class Refinement(Result[xr.Dataset]):
         told = [m for m in self.messages if m.code == FREE_FIELD]
         return float(told[0].numbers["directions"]) if told else 0.0
 
-    def other_sites(self) -> str:
-        """Say what is wrong with this model for other sites than the observed ones, if anything.
+    def warning_of_other_sites(self) -> str:
+        """Say what is wrong with this model for other sites where its field has free directions.
 
         Sensitivities hold for a field whose free directions the present observations decide on.
         """
-        if not self.free_directions:
-            return ""
         return (
             f"equation and conditions leave the refined field free in about "
             f"{self.free_directions:.0f} directions, on which the present observations decided: "
@@ -234,16 +233,17 @@ class Refinement(Result[xr.Dataset]):
         other_sites : bool
             Whether it is about other layouts than all observed points.
         """
-        if other_sites and self.free_directions:
-            return [Message("forward.free_field", self.other_sites(), "warning")]
         text = (
             "the forward model is linearized around a refined field, without a solver; the "
             f"refinement is {self.status}"
         )
-        if self.trusted:
-            return [Message("forward.linearized", text)]
-        text += ", and its warnings hold for this resolution too"
-        return [Message("forward.linearized", text, "warning")]
+        severity: Severity = "info"
+        if not self.trusted:
+            severity, text = "warning", f"{text}, and its warnings hold for this resolution too"
+        said = [Message("forward.linearized", text, severity)]
+        if other_sites and self.free_directions:
+            said.append(Message("forward.free_field", self.warning_of_other_sites(), "warning"))
+        return said
 
     def predict(self, points: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return field and sensitivity at any points, such as candidate sites.

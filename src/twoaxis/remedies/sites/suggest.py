@@ -187,7 +187,7 @@ def suggest_sites(
 
 def _warn_untrusted(refinement: Refinement) -> None:
     if refinement.free_directions:
-        warnings.warn(refinement.other_sites(), AccuracyWarning, stacklevel=3)
+        warnings.warn(refinement.warning_of_other_sites(), AccuracyWarning, stacklevel=3)
     if refinement.trusted:
         return
     codes = [m.code for m in refinement.messages if m.severity != "info"]
