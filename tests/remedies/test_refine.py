@@ -99,8 +99,14 @@ def test_without_conditions_the_start_of_the_field_is_fitted_too_and_told(refine
     assert "forward.free_field" not in [m.code for m in ta.resolve(found, replicas=2).messages]
     some = ta.resolve(found, layouts={"some": np.arange(20)}, replicas=2, progress=False)
     assert "forward.free_field" in [m.code for m in some.messages if m.severity == "warning"]
-    with pytest.warns(ta.AccuracyWarning, match="free in about 1 directions"):
-        ta.suggest_sites(found, 2, points=TIMES[:, None], progress=False)
+    for present in (None, []):
+        sites = ta.suggest_sites(found, 4, points=TIMES[:, None], present=present, progress=False)
+        where = np.append(TIMES if present is None else [], sites.points.values[:, 0])
+        u = np.interp(where, TIMES, found.data["fitted"].values)
+        slopes = np.stack([-value * where * u, u], axis=1) / NOISE  # by log rate, and by the start
+        exact = np.sqrt(2 / np.pi * np.linalg.inv(slopes.T @ slopes)[0, 0])
+        predicted = sites.predicted.sel(parameter="rate").values[-1]
+        assert_allclose(predicted, 100 * exact, rtol=0.02)
 
 
 def test_observations_beyond_the_residual_points_are_told():

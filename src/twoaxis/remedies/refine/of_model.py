@@ -84,6 +84,9 @@ def refine_model(
     found.frozen = model.weights.frozen(weights, found.values)
     found.before_frozen = frozen
     found._sensitivity_at = at
+    if found.free_directions:
+        basis = model.free_basis(weights, q, HEAVIER * stages.weight)
+        found._free_at = lambda where: model.weights.field_jacobian(weights, where) @ basis
     return found
 
 

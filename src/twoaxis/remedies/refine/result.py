@@ -17,7 +17,7 @@ from twoaxis.diagnosis.actions import Action, Number
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.io import Layout, Variable
-from twoaxis.parameters import Parameters
+from twoaxis.parameters import Parameter, Parameters
 from twoaxis.result import (
     MESSAGE_LAYOUT,
     PARAMETER_LAYOUT,
@@ -41,6 +41,10 @@ MISFIT_SIGMAS = 4.0
 UNSATISFIED = 1.0
 NORMAL_95 = 1.959963984540054
 FREE_FIELD = "refine.free_field"
+# A direction in which the observations decide on the field, in noise levels of all of them.
+FREE_DIRECTION = Parameter(
+    delivered=0.0, bounds=(-1e4, 1e4), coordinate="linear", scale=1.0, nuisance=True
+)
 SETTLED, NOT_SETTLED, ON_BOUND = "settled", "not settled", "on a bound"
 
 
@@ -110,6 +114,8 @@ class Refinement(Result[xr.Dataset]):
     before_frozen: FrozenResidual | None = None
     _routes: tuple[str, str] | None = None
     _sensitivity_at: Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None = None
+    # How the field may move where equation and conditions leave it free, (n, k).
+    _free_at: Callable[[FloatArray], FloatArray] | None = None
 
     def derived(self) -> dict[str, Any]:
         """Return standard errors and 95% intervals of the values."""
@@ -186,10 +192,20 @@ class Refinement(Result[xr.Dataset]):
             self.data["fitted"].values, self.data["sensitivity"].values, **parameters
         )
 
-    def _linear(self, field: FloatArray, sensitivity: FloatArray, **parameters: Any) -> FloatArray:
+    def _linear(
+        self,
+        field: FloatArray,
+        sensitivity: FloatArray,
+        free: FloatArray | None = None,
+        **parameters: Any,
+    ) -> FloatArray:
         known = self.parameters
         q = np.stack([np.asarray(known[n].to_coordinate(parameters[n])) for n in known], axis=-1)
-        return np.asarray(field + (q - known.coordinates(self.values)) @ sensitivity.T)
+        moved = np.asarray(field + (q - known.coordinates(self.values)) @ sensitivity.T)
+        if free is None or not free.shape[1]:
+            return moved
+        along = np.stack([np.asarray(parameters[n], float) for n in _free_names(free)], axis=-1)
+        return np.asarray(moved + along @ free.T)
 
     def forward_inputs(self) -> dict[str, Any]:
         """Return this linearized model as arguments of `twoaxis.resolve`."""
@@ -270,7 +286,8 @@ class Refinement(Result[xr.Dataset]):
         """Return the linearized model at candidate points as arguments of `twoaxis.suggest_sites`.
 
         Of several observed fields, every point is a candidate for each of them, and a last
-        coordinate, ``field``, numbers them.
+        coordinate, ``field``, numbers them. Directions in which equation and conditions leave the
+        field free are nuisance parameters: other sites must decide on them again.
 
         Parameters
         ----------
@@ -292,20 +309,30 @@ class Refinement(Result[xr.Dataset]):
             names = self._axis_names(where.shape[1])
         fitted, sensitivity = self.predict(where)
         candidates, several = len(fitted), len(fitted) // len(where)
+        free = self._free_moves(where, candidates)
         where = np.repeat(where, several, axis=0)
         if observed:
+            present = self.data["site"].values
             fitted = np.append(fitted, self.data["fitted"].values)
             sensitivity = np.concatenate([sensitivity, self.data["sensitivity"].values])
-            where = np.concatenate([where, self.data["site"].values])
+            moves = self._free_moves(present[::several], len(present))
+            free = np.concatenate([free, moves])
+            where = np.concatenate([where, present])
         coordinates = dict(zip(names, where.T, strict=True))
         if several > 1:
             coordinates["field"] = np.arange(len(where)) % several
+        given = self.forward_inputs()
         return {
-            **self.forward_inputs(),
-            "forward": partial(self._linear, fitted, sensitivity),
+            **given,
+            "forward": partial(self._linear, fitted, sensitivity, free),
+            "parameters": given["parameters"] | dict.fromkeys(_free_names(free), FREE_DIRECTION),
             "points": coordinates,
             "present": np.arange(candidates, len(where)),
         }
+
+    def _free_moves(self, points: FloatArray, count: int) -> FloatArray:
+        """Return how `count` values of the field move along its free directions, (count, k)."""
+        return np.zeros((count, 0)) if self._free_at is None else self._free_at(points)
 
     def _axis_names(self, count: int) -> list[str]:
         return [f"x{k}" for k in range(count)] if self.frozen is None else self.frozen.axis_names
@@ -388,6 +415,10 @@ class Refinement(Result[xr.Dataset]):
         lines.append(self.summary().to_string(float_format=lambda v: f"{v:.5g}"))
         lines += [f"{m.severity}: {m.text}" for m in self.messages]
         return "\n".join(lines)
+
+
+def _free_names(free: FloatArray) -> list[str]:
+    return [f"free direction {k + 1}" for k in range(free.shape[1])]
 
 
 def check_enough(observations: int, parameters: int) -> None:

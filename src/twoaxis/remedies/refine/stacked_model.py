@@ -253,6 +253,24 @@ class StackedModel:
             free=float((free**2).sum()),
         )
 
+    def free_basis(self, weights: FloatArray, q: FloatArray, weight: float) -> FloatArray:
+        r"""Return directions of the weights in which data alone decide on the field, as columns.
+
+        With :math:`A = L L^\top` as in `reduced`, the singular values of :math:`L^{-1} F^\top` lie
+        between zero, where equation and conditions decide, and one, where the data do. The columns
+        are those of :math:`L^{-\top}` times the singular vectors of the latter: each moves the
+        fitted data by one noise level in all.
+        """
+        from scipy.linalg import solve_triangular
+
+        by_weights, _ = self.jacobian(weights, q, self.points, weight)
+        factor = _factor(by_weights.T @ by_weights)
+        held = solve_triangular(factor, by_weights[: self.data.size].T, lower=True)
+        vectors, singular, _ = np.linalg.svd(held, full_matrices=False)
+        return np.asarray(
+            solve_triangular(factor, vectors[:, singular**2 > 0.5], lower=True, trans=1)
+        )
+
     def check_squares(self, q: FloatArray, values: FloatArray, jacobian: FloatArray) -> None:
         """Refuse values and derivatives whose squares cannot be represented."""
         with np.errstate(over="ignore", invalid="ignore"):

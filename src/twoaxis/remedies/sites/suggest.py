@@ -152,7 +152,7 @@ def suggest_sites(
         _warn_untrusted(forward)
         own = forward.site_inputs(points, observed=present is None)
         model, points, vectorized = own["forward"], own["points"], True
-        parameters = own["parameters"] if parameters is None else parameters
+        parameters = own["parameters"] | dict({} if parameters is None else parameters)  # type: ignore[arg-type]
         noise = own["noise"] if noise is None else noise
         if present is None:
             present = own["present"]
@@ -186,8 +186,6 @@ def suggest_sites(
 
 
 def _warn_untrusted(refinement: Refinement) -> None:
-    if refinement.free_directions:
-        warnings.warn(refinement.warning_of_other_sites(), AccuracyWarning, stacklevel=3)
     if refinement.trusted:
         return
     codes = [m.code for m in refinement.messages if m.severity != "info"]
