@@ -210,7 +210,7 @@ def test_a_refinement_does_not_depend_on_units(units):
 
 
 @pytest.mark.parametrize("duration", [2e-3, 2.0, 2e9])
-@pytest.mark.parametrize("bounds", [None, 10.0, 1e3])
+@pytest.mark.parametrize("bounds", [None, "wide", 10.0, 1e3])
 def test_a_refinement_depends_neither_on_the_unit_of_time_nor_on_wide_bounds(duration, bounds):
     torch = pytest.importorskip("torch")
 
@@ -233,7 +233,9 @@ def test_a_refinement_depends_neither_on_the_unit_of_time_nor_on_wide_bounds(dur
     shares = times.numpy().ravel()[5::5] / duration
     data = np.exp(-2.4 * shares) + 0.02 * np.random.default_rng(1).standard_normal(len(shares))
     given = {"bounds": (0.1 / duration, 20 / duration)}
-    if bounds is not None:
+    if bounds == "wide":
+        given = {"bounds": (1e-9 / duration, 1e9 / duration)}
+    elif bounds is not None:
         given = {"bounds": (-bounds / duration, bounds / duration), "coordinate": "linear"}
     frozen = ta.from_torch(
         Scaled(),

@@ -123,10 +123,11 @@ class StackedModel:
             self.edge_unit = of_data * float(np.sqrt(edge / field))
 
     def _magnitudes(self, q: FloatArray) -> FloatArray:
-        """Return the sizes of the parameters; where they are zero, a small part of their range."""
-        low, high = np.array([p.bounds for p in self.known.values()]).T
+        """Return the sizes of the parameters; a linear one that is zero has part of its range."""
+        logs = np.array([p.coordinate == "log" for p in self.known.values()])
+        low, high = (LEAST_MAGNITUDE * bound for bound in self.known.coordinate_bounds)
         values = np.abs(np.asarray(self.known.physical(q), dtype=float))
-        return np.asarray(np.maximum(values, LEAST_MAGNITUDE * (high - low)))
+        return np.asarray(np.where(logs, values, np.maximum(values, high - low)))
 
     def by_step(self, q: FloatArray) -> FloatArray:
         """Return the derivatives of the physical values by steps of the coordinates."""
