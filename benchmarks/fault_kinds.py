@@ -33,6 +33,8 @@ from fault_sweeps import (
 import twoaxis as ta
 from twoaxis.runs.run_file import ARRAYS, MANIFEST
 
+STARTS = "interrupted while workers start"
+
 
 class Faults:
     """Stores, disturbed and checked one after another.
@@ -147,7 +149,7 @@ class Faults:
     def interrupt_starts(self, wanted: int) -> None:
         """Interrupt ``twoaxis train`` at the moment when its workers start, of either engine."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        name = "interrupted while workers start"
+        name = STARTS
         while self.counts[name] < wanted:
             store, number = self.new_store(), int(self.random.integers(1, 3))
             engine = ("local", "dask")[self.counts[name] % 2]

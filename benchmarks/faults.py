@@ -24,7 +24,7 @@ from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
-from fault_kinds import Faults
+from fault_kinds import STARTS, Faults
 from fault_sweeps import RUNS, STEPS, client
 
 import twoaxis as ta
@@ -35,7 +35,6 @@ KILLS = (
     *("killed client", "killed local worker", "killed dask worker", "restarted scheduler"),
     "killed client beside another",
 )
-STARTS = "interrupted while workers start"
 # Who does a fault, and how often: in full, and for a check.
 KINDS = {
     "client": (Faults.kill_clients, 50, 1),

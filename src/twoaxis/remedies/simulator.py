@@ -24,7 +24,13 @@ from twoaxis.observations import standard_noise
 from twoaxis.parameters import Parameters
 from twoaxis.resolution.direct_fit import DirectEstimator
 from twoaxis.resolution.fisher import STEP
-from twoaxis.resolution.layouts import WhitenedLayout, Whitener, checked_layouts, checked_noise
+from twoaxis.resolution.layouts import (
+    WhitenedLayout,
+    Whitener,
+    check_order,
+    checked_layouts,
+    checked_noise,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -138,14 +144,8 @@ class Simulator:
     def observed(self, data: ArrayLike) -> FloatArray:
         """Return observed values in the order of the layout."""
         array = real_array("data", data)
-        in_order = np.array_equal(self.sites, np.arange(len(self.sites)))
-        if array.shape == self.sites.shape == self.model.shape and not in_order:
-            raise InputError(
-                "data whose order is known",
-                f"{len(array)} values, which may be in the order of forward or in that of the "
-                "layout",
-                "list the layout in the order of forward, and the data with it",
-            )
+        fix = "list the layout in the order of forward, and the data with it"
+        check_order(array, self.model.shape, self.sites, fix)
         if array.shape == self.sites.shape:
             values = array
         elif array.shape == self.model.shape:

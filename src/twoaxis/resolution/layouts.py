@@ -297,6 +297,16 @@ class Readings:
         return found
 
 
+def check_order(data: FloatArray, shape: tuple[int, ...], sites: IndexArray, fix: str) -> None:
+    """Refuse data that may be in the order of forward's output or in that of a layout."""
+    if data.shape == shape == sites.shape and (sites != np.arange(len(sites))).any():
+        raise InputError(
+            "data whose order is known",
+            f"{len(sites)} values, which may be in the order of forward or in that of the layout",
+            fix,
+        )
+
+
 def checked_data(
     data: ArrayLike | Mapping[Any, ArrayLike],
     layouts: Mapping[str, IndexArray],
@@ -331,12 +341,8 @@ def checked_data(
         one = next(iter(layouts.values()))
         if array.shape in ((*shape, 1), (*one.shape, 1)):  # a column, as networks return them
             array = array[..., 0]
-        if array.shape == shape == one.shape and (one != np.arange(len(one))).any():
-            raise InputError(
-                "data whose order is known",
-                f"{len(one)} values, which may be in the order of forward or in that of the layout",
-                f"pass data={{{next(iter(layouts))!r}: values}}, in the order of the layout",
-            )
+        fix = f"pass data={{{next(iter(layouts))!r}: values}}, in the order of the layout"
+        check_order(array, shape, one, fix)
         if array.shape == shape:
             named = {name: array.ravel()[sites] for name, sites in layouts.items()}
         elif len(layouts) == 1 and array.shape == one.shape:

@@ -85,7 +85,7 @@ def refine_model(
     found.before_frozen = frozen
     found._sensitivity_at = at
     if found.free_directions:
-        basis = model.free_basis(weights, q, HEAVIER * stages.weight)
+        basis = reduced.free_basis()
         found._free_at = lambda where: model.weights.field_jacobian(weights, where) @ basis
     return found
 

@@ -228,19 +228,6 @@ class Refinement(Result[xr.Dataset]):
         told = [m for m in self.messages if m.code == FREE_FIELD]
         return float(told[0].numbers["directions"]) if told else 0.0
 
-    def warning_of_other_sites(self) -> str:
-        """Say what is wrong with this model for other sites where its field has free directions.
-
-        Sensitivities hold for a field whose free directions the present observations decide on.
-        """
-        return (
-            f"equation and conditions leave the refined field free in about "
-            f"{self.free_directions:.0f} directions, on which the present observations decided: "
-            "for other sites deviations are too small. If initial or boundary values are known, "
-            "pass conditions=... to the adapter and refine again; if not, use a simulator in which "
-            "they are nuisance parameters"
-        )
-
     def resolution_messages(self, other_sites: bool = False) -> list[Message]:
         """Return what a resolution that rests on this refinement must say.
 
@@ -258,7 +245,14 @@ class Refinement(Result[xr.Dataset]):
             severity, text = "warning", f"{text}, and its warnings hold for this resolution too"
         said = [Message("forward.linearized", text, severity)]
         if other_sites and self.free_directions:
-            said.append(Message("forward.free_field", self.warning_of_other_sites(), "warning"))
+            text = (
+                f"equation and conditions leave the refined field free in about "
+                f"{self.free_directions:.0f} directions, on which the present observations "
+                "decided: for other sites deviations are too small. If initial or boundary values "
+                "are known, pass conditions=... to the adapter and refine again; if not, use a "
+                "simulator in which they are nuisance parameters"
+            )
+            said.append(Message("forward.free_field", text, "warning"))
         return said
 
     def predict(self, points: ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -58,15 +58,40 @@ class Reduced:
         Of the parameters, by what the data say.
     together : array, shape (d, d)
         By what data and equation say together.
-    free : float
-        In so many directions of the field the data alone decide.
+    factor : array, shape (number of weights, number of weights)
+        L, where :math:`A = L L^\top`.
+    held : array, shape (number of weights, n)
+        :math:`L^{-1} F^\top`.
     """
 
     tangent: FloatArray
     step: FloatArray
     covariance: FloatArray
     together: FloatArray
-    free: float
+    factor: FloatArray
+    held: FloatArray
+
+    @property
+    def free(self) -> float:
+        r"""In so many directions of the field the data alone decide.
+
+        At fixed parameters it is :math:`\operatorname{tr} F A^{-1} F^\top`. A field that equation
+        and conditions determine has none.
+        """
+        return float((self.held**2).sum())
+
+    def free_basis(self) -> FloatArray:
+        r"""Return these directions of the weights, as columns.
+
+        The singular values of :math:`L^{-1} F^\top` lie between zero, where equation and conditions
+        decide, and one, where the data do. The columns are those of :math:`L^{-\top}` times the
+        singular vectors of the latter: each moves the fitted data by one noise level in all.
+        """
+        from scipy.linalg import solve_triangular
+
+        vectors, singular, _ = np.linalg.svd(self.held, full_matrices=False)
+        chosen = vectors[:, singular**2 > 0.5]
+        return np.asarray(solve_triangular(self.factor, chosen, lower=True, trans=1))
 
 
 class StackedModel:
@@ -228,10 +253,6 @@ class StackedModel:
         step to the minimum. For a large weight both covariances have the same limit, unless the
         network cannot follow the solution as the parameters change. What it leaves of the equation
         then counts as information in :math:`\bar C`, multiplied by the weight.
-
-        The number of free directions, at fixed parameters, is
-        :math:`\operatorname{tr} F A^{-1} F^\top`. A field that equation and conditions determine
-        has none.
         """
         from scipy.linalg import cho_solve, solve_triangular
 
@@ -244,32 +265,14 @@ class StackedModel:
         of_field, of_parameters = factor[: -q.size, : -q.size], factor[-q.size :, -q.size :]
         tangent = -cho_solve((of_field, True), matrix[: -q.size, -q.size :])
         observed = by_weights[: self.data.size]
-        free = solve_triangular(of_field, observed.T, lower=True)
         squares = np.outer(self.steps, self.steps)
         return Reduced(
             tangent=tangent / self.steps,
             step=-self.steps * cho_solve((factor, True), jacobian.T @ values)[-q.size :],
             covariance=_covariance(observed @ tangent) * squares,
             together=cho_solve((of_parameters, True), np.eye(q.size)) * squares,
-            free=float((free**2).sum()),
-        )
-
-    def free_basis(self, weights: FloatArray, q: FloatArray, weight: float) -> FloatArray:
-        r"""Return directions of the weights in which data alone decide on the field, as columns.
-
-        With :math:`A = L L^\top` as in `reduced`, the singular values of :math:`L^{-1} F^\top` lie
-        between zero, where equation and conditions decide, and one, where the data do. The columns
-        are those of :math:`L^{-\top}` times the singular vectors of the latter: each moves the
-        fitted data by one noise level in all.
-        """
-        from scipy.linalg import solve_triangular
-
-        by_weights, _ = self.jacobian(weights, q, self.points, weight)
-        factor = _factor(by_weights.T @ by_weights)
-        held = solve_triangular(factor, by_weights[: self.data.size].T, lower=True)
-        vectors, singular, _ = np.linalg.svd(held, full_matrices=False)
-        return np.asarray(
-            solve_triangular(factor, vectors[:, singular**2 > 0.5], lower=True, trans=1)
+            factor=of_field,
+            held=solve_triangular(of_field, observed.T, lower=True),
         )
 
     def check_squares(self, q: FloatArray, values: FloatArray, jacobian: FloatArray) -> None:
