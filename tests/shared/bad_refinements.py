@@ -30,7 +30,7 @@ def assert_bad_refinements_are_told(frozen):
     # No noise level: it is estimated, also where the field fits the data exactly.
     assert "noise.estimated" in codes(refined(frozen))
     assert "noise.estimated" in codes(refined(frozen, values))
-    assert "refine.misfit" in codes(refined(frozen, data + 10, noise=1e-3))
+    assert "refine.misfit_size" in codes(refined(frozen, data + 10, noise=1e-3))
     for wrong in (data.ravel()[1:], np.full_like(data, np.nan), np.full_like(data, np.inf)):
         with pytest.raises(ta.InputError, match="finite data in the shape"):
             refined(frozen, wrong, noise=0.1)

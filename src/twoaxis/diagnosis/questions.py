@@ -48,7 +48,7 @@ import xarray as xr
 
 from twoaxis.diagnosis.decision_map import Route
 from twoaxis.io import Layout, Variable
-from twoaxis.resolution.misfit import FEWEST
+from twoaxis.resolution.misfit import FAR, FEWEST, Check, against
 from twoaxis.statistics import squares_below, squares_limit
 from twoaxis.text import number, p_equals, percent, visible
 
@@ -60,7 +60,7 @@ Answer = Literal["yes", "no", "not known"]
 # Confidence level of all tests of one audit together.
 LEVEL = 0.99
 # Sizes, in noise levels, beyond which a significant misfit matters.
-MODEL_FAR, FIELD_FAR, GROUP_FAR, FIELD_NEAR = 1.1, 1.5, 2.0, 0.5
+FIELD_FAR, GROUP_FAR, FIELD_NEAR = 1.5, 2.0, 0.5
 # A parameter has arrived when it has less than this share of a standard error, or of the material
 # tolerance, to go.
 ARRIVED = 0.5
@@ -71,6 +71,8 @@ STILL = 1e-6
 LOSS_FALLS = 20.0
 # A fit lies on a bound when it is nearer than this share of the range: optimizers stop before it.
 FIT_ON_BOUND = 1e-6
+# What a resolution says that rests on a refinement; a warning where that is not trusted.
+LINEARIZED = "forward.linearized"
 # The material tolerance in percent, where none is declared.
 MATERIAL = 5.0
 
@@ -192,7 +194,19 @@ def noise_free(audit: Audit) -> bool:
     return again is not None and bool(again.attrs["noise_free"])
 
 
+def untrusted_refinement(audit: Audit) -> str:
+    """Say why the refinement that stands for a solver should not be used; empty where it may."""
+    resolution = audit.resolution
+    messages = [] if resolution is None else resolution.messages
+    reasons = [m for m in messages if m.code == LINEARIZED and m.severity == "warning"]
+    return reasons[0].text if reasons else ""
+
+
 def _model(audit: Audit, alarm: float) -> Question:
+    reason = untrusted_refinement(audit)
+    if reason:
+        brief = "the refinement that stands for a solver should not be used"
+        return Question("model", "no", reason, Route.MODEL_DOES_NOT_FIT, brief=brief)
     checks = audit.group("/checks")
     if checks is None:
         missing = "no data were fitted with a forward model"
@@ -203,35 +217,32 @@ def _model(audit: Audit, alarm: float) -> Question:
     if not checks.sizes["check"]:
         few = f"fewer than {FEWEST} residuals of the matched fit are too few for a test"
         return Question("model", "not known", few)
-    rows = {
-        str(name): (float(p), float(size), str(meaning))
-        for name, p, size, meaning in zip(
-            *(checks[n].values for n in ("check", "p_value", "statistic", "meaning")), strict=True
+    rows = [
+        Check(str(name), float(size), float(p), str(meaning))
+        for name, size, p, meaning in zip(
+            *(checks[n].values for n in ("check", "statistic", "p_value", "meaning")), strict=True
         )
-    }
-    bad = [
-        name
-        for name in ("size", "whiteness", "outliers")
-        if name in rows and rows[name][0] < alarm and (name != "size" or rows[name][1] > MODEL_FAR)
     ]
+    bad = against(rows, alarm)
     if not bad:
-        sizes = f"; their RMS is {rows['size'][1]:.2f} noise levels" if "size" in rows else ""
+        size = next((row for row in rows if row.name == "size"), None)
+        sizes = "" if size is None else f"; their RMS is {size.statistic:.2f} noise levels"
         text = f"the residuals of the matched fit look like the noise{sizes}"
-        if noise_left(audit) < 1:
-            text = f"{rows['size'][2]}, and intervals are too wide"
-        return Question("model", "yes", text, p_value=min(p for p, _, _ in rows.values()))
-    p, size, meaning = rows[bad[0]]
-    also = "".join(f"; {rows[name][2]}" for name in bad[1:])
+        if size is not None and noise_left(audit) < 1:
+            text = f"{size.meaning}, and intervals are too wide"
+        return Question("model", "yes", text, p_value=min(row.p_value for row in rows))
+    worst = bad[0]
+    also = "".join(f"; {row.meaning}" for row in bad[1:])
     bound = matched_on_bound(audit)
     first = f"{bound}: widen its bounds first; " if bound else ""
     return Question(
         "model",
         "no",
-        f"{first}{meaning} (p {p_equals(p)}){also}",
+        f"{first}{worst.meaning} (p {p_equals(worst.p_value)}){also}",
         Route.MODEL_DOES_NOT_FIT,
-        measured=size,
-        p_value=p,
-        brief=bound or meaning.partition(":")[0],
+        measured=worst.statistic,
+        p_value=worst.p_value,
+        brief=bound or worst.meaning.partition(":")[0],
     )
 
 
@@ -328,7 +339,7 @@ def noise_left(audit: Audit) -> float:
         return 1.0
     size = checks.isel(check=list(checks["check"].values).index("size"))
     rms, p = float(size["statistic"]), float(size["p_value"])
-    return rms if rms < 1 / MODEL_FAR and p < _alarm(audit) else 1.0
+    return rms if rms < 1 / FAR and p < _alarm(audit) else 1.0
 
 
 def _training(audit: Audit) -> Question:
@@ -503,6 +514,9 @@ def _target(audit: Audit, name: str, moved: float) -> float:
 
 
 def _contradiction(audit: Audit, alarm: float) -> Question:
+    reason = untrusted_refinement(audit)
+    if reason:
+        return Question("contradiction", "not known", reason)
     again, matched = audit.group("/resimulation"), audit.group("/matched")
     p = _p_values(audit).get("contradiction")
     if again is None or matched is None or p is None:

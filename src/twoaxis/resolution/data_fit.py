@@ -22,7 +22,7 @@ from twoaxis.resolution.interpolant_fit import Interpolant, local_interpolant
 from twoaxis.resolution.layouts import ALL_LAYOUTS, Missing, Noise, WhitenedLayout, checked_data
 from twoaxis.resolution.linear_fit import LinearEstimator, variances
 from twoaxis.resolution.matched_fit import Estimator, Fits, gauss_newton_step, profile_start
-from twoaxis.resolution.misfit import ALARM, Check, check_residuals
+from twoaxis.resolution.misfit import NOISE_FREE, Check, check_residuals, is_noise_free
 from twoaxis.resolution.setup import Setup
 from twoaxis.result import Message
 from twoaxis.statistics import squares_limit
@@ -34,12 +34,8 @@ BoolArray = NDArray[np.bool_]
 # Model runs that an interpolant for a profile may take, per value; a direct fit takes more.
 RUNS_PER_VALUE = 10
 
-# Data are noise-free where the matched fit leaves less than this share of their standard deviation:
-# they come from a solver. Noise is then assumed, as another share of that deviation.
-NOISE_FREE, NOMINAL_NOISE = 1e-4, 1e-2
-# So they may be where it leaves less than this many standard deviations of a declared noise: unless
-# what is left looks like noise, which was then declared far too large.
-SILENT = 1e-2
+# Noise that is assumed for noise-free data, as a share of their standard deviation.
+NOMINAL_NOISE = 1e-2
 
 
 @dataclass(frozen=True)
@@ -144,18 +140,15 @@ def fit_data(
     plain = layout.white.color(residuals)
     scale = float(np.sqrt(plain @ plain / max(freedom, 1)))
     checks = check_residuals(
-        residuals, dimension, setup.points[layout.sites], noise_known=setup.noise is not None
+        residuals,
+        dimension,
+        setup.points[layout.sites],
+        noise_known=setup.noise is not None and np.isinf(setup.noise.freedom),
     )
-    silent = freedom > 1 and float(residuals @ residuals) < freedom * SILENT**2
-    silent = silent and (scale < NOISE_FREE * deviation(values) or not _white(checks))
+    silent = is_noise_free(residuals, scale, deviation(values), checks, fitted=dimension)
     newton = gauss_newton_step(estimator, layout, rows, setup.start)[0]
     ends = np.clip(newton, *setup.bounds)
     return DataFit(layout.name, fits, ends, scale, [] if silent else checks, silent)
-
-
-def _white(checks: list[Check]) -> bool:
-    """Whether residuals look like noise: what a solver leaves is correlated in space and time."""
-    return all(check.p_value >= ALARM for check in checks if check.name == "whiteness")
 
 
 @dataclass(frozen=True)

@@ -218,8 +218,13 @@ class Noise:
             ) from None
 
 
-def checked_noise(noise: ArrayLike, shape: tuple[int, ...]) -> Noise:
-    """Read noise as one standard deviation, one per entry, or a covariance over the entries."""
+def checked_noise(noise: ArrayLike | Noise, shape: tuple[int, ...]) -> Noise:
+    """Read noise as one standard deviation, one per entry, or a covariance over the entries.
+
+    That of a refinement is ready, and knows what it was estimated from.
+    """
+    if isinstance(noise, Noise):
+        return noise
     size = int(np.prod(shape))
     array = real_array("noise", noise)
     if not np.isfinite(array).all():

@@ -797,11 +797,12 @@ def _direction_messages(setup: Setup, facts: list[Information]) -> list[Message]
 
 def _source_of(setup: Setup, noise: Noise) -> str:
     """Return where the noise comes from."""
-    if setup.noise is not None:
+    if setup.noise is not None and np.isinf(noise.freedom):
         return "declared"
     if np.isinf(noise.freedom):
         return "nominal, since the data are noise-free"
-    return "estimated from the matched fit"
+    source = "matched fit" if setup.noise is None else "refined field"
+    return f"estimated from the {source}"
 
 
 def _misfit_messages(data_fits: list[DataFit]) -> list[Message]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from twoaxis.frozen import FrozenResidual
 from twoaxis.gauss_newton import Continuation
 from twoaxis.parameters import Parameters
-from twoaxis.progress import progress_bar
+from twoaxis.progress import Advance, progress_bar
+from twoaxis.remedies.refine.basins import DEVIANCE, find_rivals
 from twoaxis.remedies.refine.result import FREE_FIELD, End, Refinement, refinement
 from twoaxis.remedies.refine.stacked_model import Reduced, StackedModel
 from twoaxis.remedies.refine.stages import Stages, most_steps
@@ -19,6 +20,8 @@ from twoaxis.result import Message, Severity
 
 FloatArray = NDArray[np.float64]
 
+# How often a refinement begins again where another minimum may lie, at most.
+MOST_RIVALS = 2
 # Fewer steps than for a network that has not been trained.
 OF_A_MODEL = Continuation(first=10, free=1e4, steps=5, free_steps=12, more=8)
 # At the end the field has done what it can, and a larger weight costs nothing: the data, which hold
@@ -43,9 +46,11 @@ def refine_model(
     """Refine a model of another library, in NumPy, with its own derivatives."""
     began = time.perf_counter()
     model = StackedModel(frozen, data, noise)
-    stages = Stages(model, continuation or OF_A_MODEL, np.random.default_rng(seed))
-    with progress_bar("refining", most_steps(stages.plan), progress) as advance:
+    plan, generator = continuation or OF_A_MODEL, np.random.default_rng(seed)
+    with progress_bar("refining", most_steps(plan), progress) as advance:
+        stages = Stages(model, plan, generator, model.weights.start, model.start)
         stages.go(advance)
+        stages, others = _lowest(model, plan, generator, stages, advance)
     path, weights, q = stages.path, stages.weights, stages.q
     # Again, for the field as it ended: it went along with the last move of the parameters.
     reduced = model.reduced(weights, q, HEAVIER * stages.weight)
@@ -54,6 +59,11 @@ def refine_model(
     def at(where: FloatArray) -> tuple[FloatArray, FloatArray]:
         values = np.asarray(model.weights.field(weights, where), dtype=float).ravel()
         return values, model.weights.field_jacobian(weights, where) @ reduced.tangent
+
+    basis = reduced.free_basis()
+
+    def free_at(where: FloatArray) -> FloatArray:
+        return model.weights.field_jacobian(weights, where) @ basis
 
     fitted, sensitivity = at(model.sites)
     end = End(
@@ -64,8 +74,10 @@ def refine_model(
         data=model.data,
         sites=_repeated(model.sites, model.data.size),
         noise=model.noise,
-        noise_estimated=noise is None,
+        freedom=np.inf if noise is not None else model.freedom,
         settled=stages.settled,
+        free=reduced.free,
+        free_moves=free_at(model.sites),
     )
     rows = model.values(weights, q, model.points, 1.0).size - model.data.size
     found = refinement(
@@ -79,15 +91,69 @@ def refine_model(
             *_free_field(reduced.free, model.data.size),
             *_uncertain_errors(model.known, reduced),
             *_beyond(model.outside),
+            *others,
         ],
     )
     found.frozen = model.weights.frozen(weights, found.values)
     found.before_frozen = frozen
     found._sensitivity_at = at
     if found.free_directions:
-        basis = reduced.free_basis()
-        found._free_at = lambda where: model.weights.field_jacobian(weights, where) @ basis
+        found._free_at = free_at
     return found
+
+
+def _lowest(
+    model: StackedModel,
+    plan: Continuation,
+    generator: np.random.Generator,
+    ended: Stages,
+    advance: Advance,
+) -> tuple[Stages, list[Message]]:
+    """Refine again from where other minima may lie; return the best, and say what there is."""
+    messages: list[Message] = []
+    rivals = find_rivals(model, ended.weights, ended.q, plan.first)
+    for _ in range(MOST_RIVALS):
+        if not rivals:
+            break
+        kept, state = _chi2(model, ended), (model.noise, model.free)
+        model.restart(rivals[0].weights)
+        other = Stages(model, plan, generator, rivals[0].weights, rivals[0].q)
+        other.go(advance)
+        apart = np.abs(other.q - ended.q) > np.minimum(ended.errors, other.errors)
+        rise = _chi2(model, other) - kept
+        lower = rise < 0 and (other.settled or not ended.settled)
+        if lower and apart.any():
+            messages = [_started_elsewhere(model, ended.q, other.q)]
+            ended = other
+            rivals = find_rivals(model, ended.weights, ended.q, plan.first)
+            continue
+        model.noise, model.free = state
+        rivals = rivals[1:]
+        if other.settled and apart.any() and rise < DEVIANCE * model.noise**2:
+            messages.append(_as_good(model, other.q, rise / model.noise**2))
+            break
+    return ended, messages
+
+
+def _chi2(model: StackedModel, stages: Stages) -> float:
+    """Return the sum of squares by which a refined field misses the data, in their units."""
+    return float(((model.fitted(stages.weights) - model.data) ** 2).sum())
+
+
+def _started_elsewhere(model: StackedModel, q: FloatArray, better: FloatArray) -> Message:
+    text = (
+        f"the start led to a minimum at {model.shown(q)}, and the one at {model.shown(better)}, "
+        "which fits the data better, is reported"
+    )
+    return Message("refine.better_minimum", text)
+
+
+def _as_good(model: StackedModel, q: FloatArray, rise: float) -> Message:
+    text = (
+        f"the data are fitted about as well at {model.shown(q)} (their deviance is {rise:.2g} "
+        "larger): these data do not decide between the two. Narrow the bounds, or observe elsewhere"
+    )
+    return Message("refine.other_minimum", text, "warning", {"deviance": rise})
 
 
 def _few_points(rows: int, weights: int) -> list[Message]:

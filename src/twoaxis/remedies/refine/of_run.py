@@ -61,8 +61,9 @@ def refine_run(
     began = time.perf_counter()
     run = _trained(settings, dataset, start, seed, progress, training)
     if estimated:
-        spread = float(np.sqrt(((run.field(dataset.coordinates) - dataset.values) ** 2).mean()))
-        dataset = replace(dataset, noise_scale=spread)
+        rest = run.field(dataset.coordinates) - dataset.values
+        spread = np.sqrt((rest**2).sum() / _freedom(rest.size, run))
+        dataset = replace(dataset, noise_scale=float(spread))
         start_again = _inside(problem, run.delivered)
         run = _trained(settings, dataset, start_again, seed, progress, training)
     return _result(run, before, start, estimated, time.perf_counter() - began)
@@ -105,6 +106,11 @@ def _guessed(dataset: Dataset) -> float:
             "pass noise=..., or a dataset with its noise_scale",
         )
     return 0.1 * spread
+
+
+def _freedom(count: int, run: Run) -> float:
+    """Return the degrees of freedom that so many observations leave for the noise."""
+    return max(1.0, float(count - len(run.problem.parameters)))
 
 
 def _start(problem: Problem, before: Run | None) -> dict[str, float]:
@@ -176,8 +182,10 @@ def _result(
         data=np.asarray(run.dataset.values, dtype=float),
         sites=run.dataset.coordinates,
         noise=noise,
-        noise_estimated=estimated,
+        freedom=_freedom(count, run) if estimated else np.inf,
         settled=bool(quiet.all()) and ended.weight >= plan.plateau,
+        free=0.0,  # the conditions are exact
+        free_moves=np.zeros((count, 0)),
     )
     delivered = start if before is None else before.delivered
     own = {n: replace(p.holding(delivered[n]), delivered=delivered[n]) for n, p in known.items()}

@@ -14,10 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.arrays import checked_points
 from twoaxis.diagnosis.actions import Action, Number
+from twoaxis.diagnosis.questions import LINEARIZED
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Parameter, Parameters
+from twoaxis.resolution.layouts import Noise
+from twoaxis.resolution.misfit import ALARM, against, check_residuals, is_noise_free
 from twoaxis.result import (
     MESSAGE_LAYOUT,
     PARAMETER_LAYOUT,
@@ -27,6 +30,7 @@ from twoaxis.result import (
     message_variables,
     messages_from,
 )
+from twoaxis.statistics import squares_limit
 from twoaxis.text import measured
 
 if TYPE_CHECKING:
@@ -35,11 +39,10 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 
 STAGE = ("stage", "parameter")
-# A misfit above one by so many of its standard deviations is not noise.
+# A field follows the data while its mean square misfit is above one by fewer standard deviations.
 MISFIT_SIGMAS = 4.0
 # The equation counts as unsatisfied where its term is so many times the number of observations.
 UNSATISFIED = 1.0
-NORMAL_95 = 1.959963984540054
 FREE_FIELD = "refine.free_field"
 # A direction in which the observations decide on the field, in noise levels of all of them.
 FREE_DIRECTION = Parameter(
@@ -108,7 +111,7 @@ class Refinement(Result[xr.Dataset]):
         }
     }
     attributes: ClassVar[Mapping[str, Iterable[str]]] = {
-        "/": ("status", "noise", "noise_estimated", "how", "seconds")
+        "/": ("status", "noise", "noise_freedom", "how", "seconds")
     }
     frozen: FrozenResidual | None = None
     before_frozen: FrozenResidual | None = None
@@ -122,8 +125,9 @@ class Refinement(Result[xr.Dataset]):
         known, values = self.parameters, self.data["value"].values[-1]
         spread = np.sqrt(np.diag(self.data["covariance"].values))
         center = known.coordinates(known.named(values))
-        with np.errstate(over="ignore"):  # an interval may be open
-            ends = [known.physical(center + sign * NORMAL_95 * spread) for sign in (-1, 1)]
+        bounds = known.coordinate_bounds
+        reach = _reach(spread, float(self.data.attrs["noise_freedom"]))
+        ends = [known.physical(np.clip(center + side * reach, *bounds)) for side in (-1, 1)]
         return {
             "standard_error": spread * per_coordinate(known, center),
             "lower": np.asarray(ends[0], dtype=float),
@@ -147,7 +151,10 @@ class Refinement(Result[xr.Dataset]):
 
     @property
     def interval(self) -> dict[str, tuple[float, float]]:
-        """Their 95% intervals, normal in the coordinates."""
+        """Their 95% intervals in the coordinates: normal, or Student's t of estimated noise.
+
+        They end at the bounds of a parameter at the latest.
+        """
         ends = zip(self.data["lower"].values, self.data["upper"].values, strict=True)
         return {n: (float(a), float(b)) for n, (a, b) in zip(self.parameters, ends, strict=True)}
 
@@ -158,7 +165,10 @@ class Refinement(Result[xr.Dataset]):
 
     @property
     def trusted(self) -> bool:
-        """Whether values and standard errors can be used: settled, and no warning."""
+        """Whether values and intervals can be used: settled, and no warning.
+
+        Then the residuals look like noise, and no other minimum that was found is as good.
+        """
         return self.status == SETTLED and all(m.severity == "info" for m in self.messages)
 
     @property
@@ -217,7 +227,10 @@ class Refinement(Result[xr.Dataset]):
         return {
             "forward": self.forward,
             "parameters": delivered,
-            "noise": float(self.data.attrs["noise"]),
+            "noise": Noise(
+                np.full(len(self.data["fitted"]), float(self.data.attrs["noise"])),
+                float(self.data.attrs["noise_freedom"]),
+            ),
             "points": self.data["site"].values,
             "vectorized": True,
         }
@@ -242,8 +255,10 @@ class Refinement(Result[xr.Dataset]):
         )
         severity: Severity = "info"
         if not self.trusted:
-            severity, text = "warning", f"{text}, and its warnings hold for this resolution too"
-        said = [Message("forward.linearized", text, severity)]
+            severity = "warning"
+            reasons = "; ".join(m.text for m in self.messages if m.severity == "warning")
+            text = f"the refinement that stands for a solver should not be used: {reasons}"
+        said = [Message(LINEARIZED, text, severity)]
         if other_sites and self.free_directions:
             text = (
                 f"equation and conditions leave the refined field free in about "
@@ -318,6 +333,7 @@ class Refinement(Result[xr.Dataset]):
         given = self.forward_inputs()
         return {
             **given,
+            "noise": float(self.data.attrs["noise"]),
             "forward": partial(self._linear, fitted, sensitivity, free),
             "parameters": given["parameters"] | dict.fromkeys(_free_names(free), FREE_DIRECTION),
             "points": coordinates,
@@ -411,6 +427,11 @@ class Refinement(Result[xr.Dataset]):
         return "\n".join(lines)
 
 
+def _reach(spread: FloatArray, freedom: float) -> FloatArray:
+    """Return half the widths of 95% intervals: Student's t where the noise was estimated."""
+    return np.asarray(np.sqrt(squares_limit(0.95, freedom=freedom)) * spread)
+
+
 def _free_names(free: FloatArray) -> list[str]:
     return [f"free direction {k + 1}" for k in range(free.shape[1])]
 
@@ -465,7 +486,13 @@ class End:
     fitted, data : array, shape (n,)
     sites : array, shape (n, k)
     noise : float
-    noise_estimated, settled : bool
+    freedom : float
+        Degrees of freedom that the noise was estimated from; infinite where it was declared.
+    settled : bool
+    free : float
+        Number of directions in which the data alone decide on the field.
+    free_moves : array, shape (n, k)
+        How the fitted values move along those in which the data mostly do.
     """
 
     coordinates: FloatArray
@@ -475,8 +502,10 @@ class End:
     data: FloatArray
     sites: FloatArray
     noise: float
-    noise_estimated: bool
+    freedom: float
     settled: bool
+    free: float
+    free_moves: FloatArray
 
 
 def refinement(
@@ -495,7 +524,7 @@ def refinement(
     return Refinement.from_values(
         {
             **known.variables(),
-            **message_variables([*notes, *_messages(path, end, status)]),
+            **message_variables([*notes, *_messages(known, path, end, status)]),
             "weight": path.weight,
             "misfit": path.misfit,
             "residual": path.residual,
@@ -510,26 +539,53 @@ def refinement(
         {
             "status": status,
             "noise": float(end.noise),
-            "noise_estimated": int(end.noise_estimated),
+            "noise_freedom": float(end.freedom),
             "how": how,
             "seconds": float(seconds),
         },
     )
 
 
-def _messages(path: Path, end: End, status: str) -> list[Message]:
+def _misfits(end: End) -> list[Message]:
+    """Say where the residuals contradict the equation or the noise: as of a matched fit."""
+    residuals, fitted = (end.data - end.fitted) / end.noise, end.coordinates.size + end.free
+    known = bool(np.isinf(end.freedom))
+    moves = np.concatenate([end.sensitivity, end.free_moves], axis=1)
+    checks = check_residuals(residuals, fitted, end.sites, noise_known=known, moves=moves)
+    scale = float(np.std(end.data - end.fitted))
+    if is_noise_free(residuals, scale, float(np.std(end.data)), checks, fitted=fitted):
+        return []
+    return [
+        Message(
+            f"refine.misfit_{check.name}",
+            f"{check.meaning} (p = {check.p_value:.2g})",
+            "warning",
+            {"statistic": check.statistic, "p_value": check.p_value},
+        )
+        for check in against(checks, ALARM / max(len(checks), 1))
+    ]
+
+
+def _undetermined(known: Parameters, end: End) -> list[Message]:
+    """Say which parameters may lie anywhere between their bounds."""
+    low, high = known.coordinate_bounds
+    reach = _reach(np.sqrt(np.diag(end.covariance)), end.freedom)
+    wide = (end.coordinates - reach <= low) & (end.coordinates + reach >= high)
+    if not wide.any():
+        return []
+    names = ", ".join(name for name, open_ends in zip(known, wide, strict=True) if open_ends)
+    text = f"these data do not determine {names}: the 95% interval reaches both bounds"
+    return [Message("refine.not_determined", text, "warning")]
+
+
+def _messages(known: Parameters, path: Path, end: End, status: str) -> list[Message]:
     """Say where a refinement did not succeed, and why."""
-    found, count = [], len(end.data)
-    misfit, weight, residual = path.misfit[-1], path.weight[-1], path.residual[-1]
-    if end.noise_estimated:
+    found, count = _undetermined(known, end), len(end.data)
+    weight, residual = path.weight[-1], path.residual[-1]
+    if np.isfinite(end.freedom):
         text = f"the noise was estimated from the misfit of the refined field, {end.noise:.3g}"
         found.append(Message("noise.estimated", text, "info", {"noise": end.noise}))
-    elif misfit > most_misfit(count):
-        text = (
-            f"the refined field misses the data by {np.sqrt(misfit):.2g} noise levels: the "
-            "equation or the noise level is wrong, or the field cannot follow"
-        )
-        found.append(Message("refine.misfit", text, "warning", {"misfit": misfit}))
+    found += _misfits(end)
     share = equation_share(weight, residual, count)
     if share > UNSATISFIED:
         text = (

@@ -23,6 +23,7 @@ from twoaxis.remedies.refine.result import (
     most_misfit,
     per_coordinate,
 )
+from twoaxis.resolution.data_fit import deviation
 from twoaxis.weighted_model import WeightedModel
 
 FloatArray = NDArray[np.float64]
@@ -35,6 +36,8 @@ LEAST_INFORMATION = 1e-12
 # Sum of squared ratios of signal to noise that the weights of a continuation are meant for, and the
 # largest factor for more precise data: beyond it linear systems lose their digits.
 USUAL, MOST_GAIN = 2000.0, 1e4
+# A first guess of unknown noise, as a share of the standard deviation of the data.
+NOISE_GUESS = 0.1
 # Share of its range that counts as the size of a parameter that is zero.
 LEAST_MAGNITUDE = 1e-4
 # Points of an interval for each weight, up to so many.
@@ -122,7 +125,7 @@ class StackedModel:
         self.steps = coordinate_steps(self.known)
         self.given_noise = noise
         self.free = 0.0
-        self.noise = noise if noise is not None else self._spread(self.weights.start)
+        self.restart(self.weights.start)
         self.unit = self.edge_unit = 1.0
 
     def measure(self, weights: FloatArray, q: FloatArray) -> None:
@@ -165,10 +168,26 @@ class StackedModel:
 
     def _spread(self, weights: FloatArray) -> float:
         rest = self.fitted(weights) - self.data
-        freedom = max(1.0, rest.size - len(self.known) - self.free)
         # Data without noise: the sixth digit of their spread stands for it.
         least = 1e-6 * float(np.std(self.data)) or 1e-300
-        return max(float(np.sqrt((rest**2).sum() / freedom)), least)
+        return max(float(np.sqrt((rest**2).sum() / self.freedom)), least)
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom that are left of the data for the noise."""
+        return max(1.0, self.data.size - len(self.known) - self.free)
+
+    def restart(self, weights: FloatArray) -> None:
+        """Forget what a refinement found of the noise, for another one from this field.
+
+        A field that misses the data must not be taken for one that their noise hides: a first
+        guess of unknown noise is at most a tenth of the spread of the data.
+        """
+        self.free = 0.0
+        if self.given_noise is not None:
+            self.noise = self.given_noise
+            return
+        self.noise = min(self._spread(weights), NOISE_GUESS * deviation(self.data) or 1e-300)
 
     def update_noise(self, weights: FloatArray) -> None:
         """Estimate the noise from what a field leaves, unless it was given."""

@@ -44,13 +44,51 @@ CONTRADICTED, LEAST_FREE = 9.0, 100.0
 LAGS, MOST_EXTRA, FORGET = 0.001, 60, 0.5
 
 
+class Field:
+    """A field on its way: its weights, and the state of its damped steps.
+
+    Attributes
+    ----------
+    weights : array
+    fall : float
+        The share by which the last step lowered the loss.
+    """
+
+    def __init__(self, model: StackedModel, weights: FloatArray) -> None:
+        self.weights, self.fall = weights, 0.0
+        self._model = model
+        self._damping, self._momentum = FIRST_DAMPING, np.zeros_like(weights)
+
+    def move(self, q: FloatArray, points: Any, weight: float) -> None:
+        """Try a damped step at held parameters, with more damping while it helps nothing."""
+        model, state = self._model, (q, points, weight)
+        before = model.values(self.weights, *state)
+        jacobian, _ = model.jacobian(self.weights, *state)
+        model.check_squares(q, before, jacobian)
+        inertia, size = INERTIA * self._momentum, before @ before
+        for _ in range(TRIES):
+            try:
+                change = damped_step(jacobian, before, self._damping, inertia, solve_damped)
+            except np.linalg.LinAlgError:
+                change = np.full_like(self.weights, np.nan)
+            moved = self.weights + change
+            after = model.values(moved, *state) if np.isfinite(moved).all() else before + np.inf
+            if np.isfinite(after).all() and after @ after < size:
+                self.weights, self._momentum = moved, change
+                self._damping = max(self._damping * LESS, LEAST_DAMPING)
+                self.fall = 1 - float(after @ after) / float(size)
+                return
+            self._damping = min(self._damping * MORE, MOST_DAMPING)
+            inertia = np.zeros_like(inertia)
+        self._momentum, self.fall = np.zeros_like(self.weights), 0.0
+
+
 class Stages:
     """Field and parameters on their way, while the weight of the equation grows.
 
     Attributes
     ----------
-    weights : array
-        Of the field.
+    field : Field
     q : array, shape (d,)
         Coordinates of the parameters.
     weight : float
@@ -58,22 +96,33 @@ class Stages:
     plan : Continuation
         As it was given, and as the refinement changes it.
     path : Path
+    errors : array, shape (d,)
+        Standard errors of the coordinates by data and equation.
     settled : bool
     """
 
     def __init__(
-        self, model: StackedModel, plan: Continuation, generator: np.random.Generator
+        self,
+        model: StackedModel,
+        plan: Continuation,
+        generator: np.random.Generator,
+        weights: FloatArray,
+        q: FloatArray,
     ) -> None:
-        self.q = model.start
-        self.weights = _fitted_first(model, np.array(model.weights.start), self.q)
-        model.measure(self.weights, self.q)
+        self.q = q
+        self.field = Field(model, _fitted_first(model, np.array(weights), q))
+        model.measure(self.weights, q)
         self.plan, self.path, self.settled, self.weight = plan, Path(), False, 0.0
         self._model, self._given, self._generator = model, plan, generator
         self._gain, self._points = model.gain, model.points
-        self._damping, self._momentum = FIRST_DAMPING, np.zeros_like(self.weights)
         self._number = self._extra = 0  # steps of the plan, and those beside it in this stage
         self._fall, self._near = 0.0, False
-        self._errors = np.full(self.q.size, np.inf)
+        self.errors = np.full(self.q.size, np.inf)
+
+    @property
+    def weights(self) -> FloatArray:
+        """Of the field."""
+        return self.field.weights
 
     def go(self, advance: Advance) -> None:
         """Take steps until the parameters have settled, or the plan ends."""
@@ -97,13 +146,8 @@ class Stages:
         self.weight = float(self.plan.weight(self._number, np)) * self._gain
         if (self._number + self._extra) % self.plan.resample == 0:
             self._points = drawn_points(model, self.weights, self.q, self._generator)
-        state = self.weights, self.q, self._points, self.weight
-        before = model.values(*state)
-        jacobian, _ = model.jacobian(*state)
-        self.weights, self._damping, self._momentum, fall = _step(
-            model, *state, before, jacobian, self._damping, self._momentum
-        )
-        self._fall = max(fall, FORGET * self._fall)
+        self.field.move(self.q, self._points, self.weight)
+        self._fall = max(self.field.fall, FORGET * self._fall)
 
     def _field_lags(self) -> bool:
         """Whether a stage waits for its field, which has not followed and still moves."""
@@ -120,12 +164,14 @@ class Stages:
         model.update_noise(self.weights)
         reduced = model.reduced(self.weights, self.q, self.weight)
         model.free = reduced.free
-        before, self._errors = self._errors, np.sqrt(np.diag(reduced.together))
+        before, self.errors = self.errors, np.sqrt(np.diag(reduced.together))
         low, high = model.known.coordinate_bounds
         most = LONGEST * model.steps
         self._near = bool((np.abs(reduced.step) < most).all())
         moved = np.clip(self.q + np.clip(reduced.step, -most, most), low, high)
-        self.weights = _followed(model, self.weights, reduced.tangent, self.q, moved, self.weight)
+        self.field.weights = _followed(
+            model, self.weights, reduced.tangent, self.q, moved, self.weight
+        )
         move, self.q = np.abs(moved - self.q), moved
         path.weight.append(self.weight)
         path.misfit.append(model.misfit(self.weights))
@@ -133,11 +179,11 @@ class Stages:
         path.coordinates.append(self.q)
         path.errors.append(np.sqrt(np.diag(reduced.covariance)))
         follows = self._follows()
-        self._limit_weight(bool((move <= self._errors).all()), follows)
+        self._limit_weight(bool((move <= self.errors).all()), follows)
         inside = bool(((self.q > low) & (self.q < high)).all())
-        flat = follows and bool((np.abs(self._errors / before - 1) <= FLAT).all())
+        flat = follows and bool((np.abs(self.errors / before - 1) <= FLAT).all())
         enough = self.plan.plateau * (1.0 if flat else self._gain)
-        quiet = bool((move <= self.plan.settled * self._errors).all())
+        quiet = bool((move <= self.plan.settled * self.errors).all())
         self.settled = inside and quiet and self.weight >= enough
 
     def _limit_weight(self, rests: bool, follows: bool) -> None:
@@ -197,10 +243,10 @@ def _followed(
 
 def _fitted_first(model: StackedModel, weights: FloatArray, q: FloatArray) -> FloatArray:
     """Fit the data alone for a few steps where the field misses them: a unit needs a field."""
-    damping, momentum = FIRST_DAMPING, np.zeros_like(weights)
+    field = Field(model, weights)
     for _ in range(FITTING_STEPS):
         with np.errstate(over="ignore", invalid="ignore"):
-            before = model.values(weights, q, model.points, 0.0)
+            before = model.values(field.weights, q, model.points, 0.0)
             size = before @ before
         if not np.isfinite(size):
             raise InputError(
@@ -210,11 +256,8 @@ def _fitted_first(model: StackedModel, weights: FloatArray, q: FloatArray) -> Fl
             )
         if size <= MISSES * model.data.size:
             break
-        jacobian, _ = model.jacobian(weights, q, model.points, 0.0)
-        weights, damping, momentum, _ = _step(
-            model, weights, q, model.points, 0.0, before, jacobian, damping, momentum
-        )
-    return weights
+        field.move(q, model.points, 0.0)
+    return field.weights
 
 
 def drawn_points(
@@ -237,41 +280,8 @@ def drawn_points(
     return model.points[chosen]
 
 
-def _step(
-    model: StackedModel,
-    weights: FloatArray,
-    q: FloatArray,
-    points: FloatArray,
-    weight: float,
-    before: FloatArray,
-    jacobian: FloatArray,
-    damping: float,
-    momentum: FloatArray,
-) -> tuple[FloatArray, float, FloatArray, float]:
-    """Try a damped step, with more damping while it does not lower the loss.
-
-    Return weights, damping, the change of the weights, and the share by which the loss fell.
-    """
-    model.check_squares(q, before, jacobian)
-    inertia = INERTIA * momentum
-    for _ in range(TRIES):
-        try:
-            change = damped_step(jacobian, before, damping, inertia, _solve)
-        except np.linalg.LinAlgError:
-            change = np.full_like(weights, np.nan)
-        moved = weights + change
-        after = (
-            model.values(moved, q, points, weight) if np.isfinite(moved).all() else before + np.inf
-        )
-        if np.isfinite(after).all() and after @ after < before @ before:
-            fall = 1 - float(after @ after) / float(before @ before)
-            return moved, max(damping * LESS, LEAST_DAMPING), change, fall
-        damping = min(damping * MORE, MOST_DAMPING)
-        inertia = np.zeros_like(inertia)
-    return weights, damping, np.zeros_like(weights), 0.0
-
-
-def _solve(matrix: FloatArray, damping: float, right: FloatArray) -> FloatArray:
+def solve_damped(matrix: FloatArray, damping: float, right: FloatArray) -> FloatArray:
+    """Solve with a symmetric matrix that is positive definite with its damping."""
     from scipy.linalg import cho_factor, cho_solve
 
     damped = matrix + damping * np.eye(len(matrix))
