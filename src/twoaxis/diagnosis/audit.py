@@ -137,7 +137,8 @@ def audit(
     history : mapping, pandas.DataFrame, xarray.Dataset or Follower, optional
         Recorded along training: ``step``, losses by name, parameters by their names. A
         `twoaxis.Follower` is its own `snapshots`, too. Also DeepXDE's ``LossHistory``, the path
-        of Lightning's ``metrics.csv``, or all outputs of ``jinns.solve``.
+        of Lightning's ``metrics.csv``, or all outputs of ``jinns.solve`` or
+        ``jinns.solve_alternate``.
     snapshots : Snapshots, optional
         What `twoaxis.follow` returned.
     probe : bool or int, optional
