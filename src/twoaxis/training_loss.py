@@ -3,9 +3,9 @@ r"""The training loss of a field and its parameters, whatever library computes i
 .. math:: L(\theta, q) = L_{data}(\theta) + \lambda\, r(\theta, q)^\top M\, r(\theta, q)
 
 as a function of one flat vector, the weights :math:`\theta` and the coordinates :math:`q`
-together. Training has finished where its gradient has vanished. How far a few iterations of L-BFGS
-move the parameters from the delivered state tells whether it had (`probe`), and many of them
-finish it (`twoaxis.polish`).
+together. Training has finished where its gradient has vanished. If a few iterations of L-BFGS
+move the parameters far from the delivered state, it had not (`probe`); if they do not, nothing is
+known: in a slow valley many more iterations may. Many of them finish it (`twoaxis.polish`).
 """
 
 from __future__ import annotations
@@ -362,7 +362,7 @@ def _steps(objective: Any, frozen: FrozenResidual, size: int) -> FloatArray:
     return steps
 
 
-# ------------------------------------------------------------------ has training finished?
+# ------------------------------------------------------------------ does training move on?
 
 
 @dataclass(frozen=True, eq=False)
@@ -412,7 +412,7 @@ def probe(
     iterations: int = 50,
     progress: bool = False,
 ) -> Probe:
-    """Continue a training for a few iterations of L-BFGS, to see whether it had finished.
+    """Continue a training for a few iterations of L-BFGS, to see whether it moves on.
 
     The model is not changed, and the same state gives the same numbers.
 

@@ -403,7 +403,7 @@ def test_an_audit_with_entries_of_a_vector_can_be_stored(solved, tmp_path):
 
 
 def test_what_is_unusual_in_a_training_is_noted():
-    """The residual loss was not allowed to move the unknown, and the network holds it."""
+    """No term of the loss was allowed to move the unknown, and the network holds it."""
     model = trained(
         "ODE", Decay(), {"rate": 0.7}, keys="nn_params",
         output_transform=lambda t, out, params: 1 + t[0] * out * params.eq_params.rate,
@@ -412,9 +412,8 @@ def test_what_is_unusual_in_a_training_is_noted():
     frozen = from_jinns(model.loss, model.params, model.data, {"rate": WIDE})
     assert codes(frozen) == [
         "precision.copy",
-        "training.residual_held",
+        "training.keys_of_network",
         "field.has_parameter",
-        "objective.unknown",
     ]
     residual, physical = in_jinns(model, frozen.points, ["rate"])
     values = {"rate": frozen.parameters["rate"].delivered}
@@ -677,11 +676,105 @@ def test_observations_of_one_of_two_fields():
     assert_is_training_loss(frozen, own_loss(solution))
 
 
-def test_a_loss_whose_gradient_was_stopped_is_no_objective():
-    case = trained("ODE", Decay(), {"rate": 2.0}, keys="nn_params")
-    frozen = ta.from_jinns(case.loss, case.params, {"rate": WIDE}, points=case.data)
+class Growth(jinns.loss.ODE):
+    """u' = growth_0 u - growth_1 + source."""
+
+    def equation(self, t, u, params):
+        growth, source = params.eq_params.growth, params.eq_params.source
+        slope = jax.jacfwd(lambda s: u(s, params))(t)[:, 0]
+        return slope - growth[0] * u(t, params) + growth[1] - source
+
+
+GROWTH = {
+    "growth": ta.ParameterArray(shape=(2,), bounds=(-10.0, 10.0), coordinate="linear"),
+    "source": REAL,
+}
+
+
+def growing(train, *, residual, observed):
+    """Train with derivative keys: whether a term moves the network, growth and source."""
+    EqParams.clear()
+    key, times = jax.random.PRNGKey(0), jnp.linspace(0.1, 0.9, 6)[:, None]
+    layers = ((eqx.nn.Linear, 1, 8), (jax.nn.tanh,), (eqx.nn.Linear, 8, 1))
+    u, weights = jinns.nn.PINN_MLP.create(key=key, eqx_list=layers, eq_type="ODE")
+    start = Params(
+        nn_params=weights, eq_params={"growth": jnp.array([0.5, 0.2]), "source": jnp.array(0.1)}
+    )
+    dynamic, data = (
+        Params(nn_params=network, eq_params={"growth": growth, "source": source})
+        for network, growth, source in (residual, observed)
+    )
+    keys = jinns.parameters.DerivativeKeysODE(
+        dyn_loss=dynamic, observations=data, initial_condition=data
+    )
+    weigh = jinns.loss.LossWeightsODE(dyn_loss=0.5, observations=3.0)
+    loss = jinns.loss.LossODE(
+        u=u, dynamic_loss=Growth(), loss_weights=weigh, derivative_keys=keys, params=start
+    )
+    return start, train(
+        init_params=start, data=generator("ODE"), loss=loss, obs_data=observations(times, times),
+        tracked_params=Params(nn_params=None, eq_params={"growth": True, "source": True}),
+        verbose=False, key=key,
+    )  # fmt: skip
+
+
+def alternately(**arguments):
+    """Train network and unknowns in turns, 4 of 3 + 2 + 2 iterations."""
+    optimizer = optax.adam(1e-2)
+    return jinns.solve_alternate(
+        n_iter=4,
+        optimizers=Params(
+            nn_params=optimizer, eq_params={"growth": optimizer, "source": optimizer}
+        ),
+        n_iter_by_solver=Params(nn_params=3, eq_params={"growth": 2, "source": 2}),
+        **arguments,
+    )
+
+
+def all_at_once(**arguments):
+    return jinns.solve(n_iter=8, optimizer=optax.adam(1e-2), **arguments)
+
+
+EVERYTHING, NETWORK = (True, True, True), (True, False, False)
+
+
+@pytest.mark.parametrize("keys", [EVERYTHING, NETWORK])
+def test_unknowns_that_were_trained_in_turns_of_their_own(keys):
+    start, outputs = growing(alternately, residual=keys, observed=NETWORK)
+    loss, params, points, seen = (outputs[k] for k in (4, 0, 3, 8))
+    assert not np.any(jax.tree.leaves(loss.derivative_keys.dyn_loss.eq_params))
+    moved = [after - before for after, before in zip(
+        *(jax.tree.leaves(each.eq_params) for each in (params, start)), strict=True
+    )]  # fmt: skip
+    assert all(np.all(each != 0) for each in moved)
+    frozen = ta.from_jinns(loss, params, GROWTH, points=points, observed=seen)
+    found = [note.code for note in frozen.notes]
+    # Of a training in which nothing moved them the same would be left.
+    assert "training.keys_of_network" in found
+    assert not {"training.residual_held", "objective.unknown"} & set(found)
+    assert_is_training_loss(frozen, own_loss(outputs))
+    audit = ta.audit(frozen, history=outputs, noise=0.1)
+    assert audit.group("/history").sizes["step"] == 4 * (3 + 2 + 2)
+    path = audit.group("/history")["value"].sel(parameter="growth[1]").values
+    np.testing.assert_allclose(path[-1], params.eq_params.growth[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("residual", "observed", "held"),
+    [
+        (NETWORK, EVERYTHING, ["growth[0]", "growth[1]", "source"]),
+        ((True, True, False), NETWORK, ["source"]),
+        ((False, True, True), NETWORK, []),  # the network does not follow the residual
+    ],
+)
+def test_a_loss_whose_gradient_was_stopped_is_no_objective(residual, observed, held):
+    _, outputs = growing(all_at_once, residual=residual, observed=observed)
+    frozen = ta.from_jinns(outputs[4], outputs[0], GROWTH, points=outputs[3], observed=outputs[8])
     assert frozen.objective is None
-    assert "objective.unknown" in [note.code for note in frozen.notes]
+    found = [note.code for note in frozen.notes]
+    assert "objective.unknown" in found
+    assert found.count("training.residual_held") == len(held)
+    assert "training.keys_of_network" not in found
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 """The order of questions: every answer, every route, their order, and the level of the tests."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from twoaxis import Route
 from twoaxis.diagnosis.field_check import field_group, groups_of
 from twoaxis.diagnosis.training_check import loss_fall, remaining_path
 from twoaxis.resolution.misfit import check_residuals
+from twoaxis.training_loss import probe
 
 T = np.linspace(0.0, 3.0, 60)
 NOISE = 0.02
@@ -333,10 +335,106 @@ def test_a_probe_of_the_loss():
     moved = float(found.group("/training")["probe_moved"].item())
     assert moved == pytest.approx(-np.log(1.2), abs=1e-6)
     assert ta.audit(frozen, probe=False).group("/training") is None
-    arrived = ta.audit(field(1.0, objective=Quadratic(1.0, 1.0)))
-    assert answers(arrived)["training"] == "yes"
+    # That a few steps change nothing bounds nothing.
+    still = ta.audit(field(1.0, objective=Quadratic(1.0, 1.0)))
+    assert answers(still)["training"] == "not known"
     with pytest.raises(ta.InputError, match="training loss"):
         ta.audit(field(1.0), probe=True)
+
+
+class Winding(Quadratic):
+    """A slow valley: L-BFGS needs some 2,800 iterations from k = 1/e to the minimum at k = e."""
+
+    positions = {"k": 0}  # noqa: RUF012
+
+    @property
+    def start(self):
+        return np.r_[-1.0, np.ones(6)]
+
+    def value_and_gradient(self, vector):
+        away, rest = vector[0] - 1, vector[1:] - 2 * vector[:-1] ** 2 + 1
+        gradient = np.append(-8 * rest * vector[:-1], 0.0)
+        gradient[1:] += 2 * rest
+        gradient[0] += away / 2
+        return float(away**2 / 4 + rest @ rest), gradient
+
+    def frozen(self, vector):
+        return field(float(np.exp(vector[0])))
+
+
+def test_a_probe_that_moves_little_in_a_slow_valley_is_no_end():
+    loss, delivered = Winding(np.e, 1 / np.e), 1 / np.e
+    known = {"k": ta.Parameter(delivered=delivered, bounds=(0.2, 5.0))}
+    frozen = field(delivered, objective=loss)
+    resolution = ta.resolve(decay, known, NOISE, replicas=5, bank=61, progress=False)
+    limits = ta.Tolerance(10, 10, 10)
+    found = ta.audit(frozen, resolution=resolution, data=readings(k=delivered), tolerance=limits)
+    (asked,) = [q for q in found.questions if q.code == "training"]
+    assert (asked.answer, asked.route) == ("not known", None)
+    # The probe moves less than its limit; as many iterations as ten more, hundreds of times that.
+    moved = float(found.group("/training")["probe_moved"].item())
+    assert asked.measured == pytest.approx(100 * np.expm1(moved), rel=1e-9)
+    assert 3 < asked.measured < asked.limit == 5
+    assert int(found.group("/training")["probe_iterations"]) == 50
+    further = probe(loss, frozen, iterations=550).displacement["k"]
+    assert 100 * np.expm1(further) > 100 * asked.limit
+    # The other checks go on to their verdict.
+    assert answers(found)["contradiction"] == "yes"
+    assert found.route is Route.CONSISTENT_WITH_DATA
+
+
+@pytest.mark.parametrize(("pause", "answer"), [(0.3, "not known"), (0.6, "yes")])
+def test_a_pause_in_a_slow_valley_is_no_end(pause, answer):
+    """What an optimizer moved in the last half of its steps, it may move again."""
+    step = np.arange(1000.0)
+    jumps = 0.5 * np.tanh((step - (1 - pause) * step[-1]) / 20)
+    fluctuations = 1e-3 * np.random.default_rng(0).standard_normal(len(step))
+    audit = audited(TRUE, history={"step": step, "k": TRUE * np.exp(jumps + fluctuations)})
+    group = audit.group("/training")
+    assert float(group["remaining"].item()) == 0  # no speed can be told from the fluctuations
+    late = (jumps + fluctuations)[step >= step[-1] / 2]
+    assert float(group["late_range"].item()) == pytest.approx(np.ptp(late))
+    assert answers(audit)["training"] == answer
+    assert audit.route is not Route.TRAINING_NOT_FINISHED
+
+
+@pytest.mark.parametrize(
+    ("count", "names", "needed"),
+    [(12, {"k"}, 20), (12, {"k", "loss"}, 20), (30, {"loss"}, 40), (1, {"k"}, 20)],
+)
+def test_a_history_that_is_too_short_is_not_missing(count, names, needed):
+    def asked(count):
+        recorded = dict.fromkeys(names, np.full(count, TRUE))
+        found = audited(TRUE, history={"step": np.arange(count), **recorded})
+        (training,) = [q for q in found.questions if q.code == "training"]
+        return found.group("/training"), training
+
+    group, training = asked(count)
+    assert training.answer == "not known"
+    assert {str(count), str(needed)} <= set(re.findall(r"\d+", training.reason))
+    assert int(group["records"].item()) == count * ("k" in names)
+    assert int(group["loss_records"]) == count * ("loss" in names)
+    assert np.isnan(group["traveled"].item()) == (count == 1 or "k" not in names)
+    _, enough = asked(needed)  # what the reason asks for does
+    assert "too few" not in enough.reason
+
+
+def test_that_one_of_two_parameters_has_settled_does_not_finish_a_training():
+    known = {n: ta.Parameter(delivered=1.0, bounds=(0.2, 5.0)) for n in ("k", "c")}
+    frozen = ta.FrozenResidual(
+        lambda k, c: two_rates(k, c) - two_rates(1.0, 1.0), known, np.r_[T, T], ta.views.Pointwise()
+    )
+    one = path(0.0)
+    assert answers(ta.audit(frozen, history=one))["training"] == "not known"
+    assert answers(ta.audit(frozen, history={**one, "c": one["k"]}))["training"] == "yes"
+
+
+def test_a_parameter_that_is_recorded_less_often_than_the_loss():
+    step = np.arange(0.0, 2001.0, 5)
+    k = np.where(step % 20 == 0, TRUE * (1 + 0.1 * np.exp(-step / 100)), np.nan)
+    found = audited(TRUE, history={"step": step, "k": k, "loss": np.full(len(step), 0.1)})
+    assert answers(found)["training"] == "yes"
+    assert int(found.group("/training")["records"].item()) == 101
 
 
 def test_a_parameter_that_nothing_moves_has_not_arrived():

@@ -57,6 +57,7 @@ from twoaxis.frozen import FrozenResidual, kept_program
 from twoaxis.parameter_array import ParameterArray, entry_index, entry_name
 from twoaxis.parameters import Parameter, Parameters, Unknowns
 from twoaxis.result import Message
+from twoaxis.text import listed
 from twoaxis.views import View
 
 #: A leaf of ``eq_params``, and a flat index into it.
@@ -81,8 +82,8 @@ def from_jinns(
     Parameters
     ----------
     loss : jinns.loss.LossODE, LossPDEStatio or LossPDENonStatio
-        Best the one that ``jinns.solve`` returns, its fifth output: where weights adapt, it
-        holds those of the last step.
+        Best the one that ``jinns.solve`` or ``jinns.solve_alternate`` returns, the fifth output:
+        where weights adapt, it holds those of the last step.
     params : jinns.parameters.Params
         The trained parameters, the first output of ``jinns.solve``.
     parameters : mapping of str to Parameter or ParameterArray
@@ -222,7 +223,7 @@ def from_jinns(
         *precision_notes(model.precision, model.precision, model.own),
         *(note for _, notes in delivered for note in notes),
         *influence.notes(),
-        *_training_notes(loss, model, where, unknowns, checked),
+        *_training_notes(jax, loss, model, where, unknowns, checked),
         *found_note(found),
         *([without_objective(batch)] if isinstance(batch, str) else []),
         *_condition_notes(loss, imposed, generated),
@@ -387,6 +388,9 @@ class JinnsModel(Model):
         """Return the training loss on a batch, a function of weights and stored numbers."""
         jax = self._jax
         whole, batch = self._cast_all(batch)
+        # The keys of the last turn of a training say nothing about the gradient of its loss.
+        everything = jax.tree.map(lambda _: True, whole.derivative_keys)
+        whole = self._equinox.tree_at(lambda each: each.derivative_keys, whole, everything)
 
         def traced(vector: Any, places: tuple[Place, ...], stored: Any) -> Any:
             params = self._equinox.tree_at(
@@ -503,13 +507,8 @@ def _whole_batch(
     """Return all points of the training as one batch, or say why that is not possible."""
     if not hasattr(points, "get_batch"):
         return "the residual points were given as an array; pass the data generator as points"
-    keys = loss.derivative_keys
-    stopped = [
-        name
-        for name in names
-        if not np.all(getattr(keys.dyn_loss.eq_params, name.partition("[")[0], True))
-    ]
-    terms = [each for each in (getattr(keys, f.name) for f in fields(keys)) if each is not None]
+    terms = _keys(loss)
+    stopped = [] if _keys_of_network(jax, loss) else _stopped(loss, names)
     if stopped or not all(np.all(jax.tree.leaves(each.nn_params)) for each in terms):
         return (
             "derivative_keys stop derivatives of the loss"
@@ -533,6 +532,29 @@ def _whole_batch(
             for places, values in _sets(observed)
         )
     return _batch(jinns, loss, points, seen)
+
+
+def _keys(loss: Any) -> list[Any]:
+    """Return the derivative keys of all terms of a loss."""
+    keys = loss.derivative_keys
+    return [each for each in (getattr(keys, f.name) for f in fields(keys)) if each is not None]
+
+
+def _stopped(loss: Any, names: Iterable[str]) -> list[str]:
+    """Return the unknowns by which the residual loss has no derivative."""
+    mask = loss.derivative_keys.dyn_loss.eq_params
+    # jinns turns these flags into arrays while it trains.
+    return [n for n in names if not np.all(getattr(mask, entry_index(n)[0], True))]
+
+
+def _keys_of_network(jax: Any, loss: Any) -> bool:
+    """Whether no term of a loss has a derivative by any unknown of the equation.
+
+    Such a loss returns from ``jinns.solve_alternate``, which sets the keys before each of its
+    turns and ends with that of the network, whatever it has done to the unknowns. From
+    ``jinns.solve`` it returns, too, if nothing was said of the keys: then no unknown was moved.
+    """
+    return not any(np.any(leaf) for each in _keys(loss) for leaf in jax.tree.leaves(each.eq_params))
 
 
 def _batch(jinns: Any, loss: Any, points: Any, seen: Any) -> Any:
@@ -664,6 +686,7 @@ def _place(name: str, leaf: str, index: tuple[int, ...] | None, values: FloatArr
 
 
 def _training_notes(
+    jax: Any,
     loss: Any,
     model: JinnsModel,
     points: FloatArray,
@@ -672,16 +695,24 @@ def _training_notes(
 ) -> list[Message]:
     """Return what a reader must know of this training."""
     notes = []
-    mask = loss.derivative_keys.dyn_loss.eq_params
+    held = _stopped(loss, parameters)
+    if held and _keys_of_network(jax, loss):
+        leaves = list(dict.fromkeys(entry_index(name)[0] for name in held))
+        text = (
+            f"derivative_keys let no term of the loss move {listed(leaves)}. If jinns.solve "
+            "trained with these keys, the default of jinns, the values are the initial ones; "
+            "jinns.solve_alternate returns such keys although it has trained the values"
+        )
+        notes.append(Message("training.keys_of_network", text, "warning"))
+        held = []
     plain = model.outputs(points, {})[:, 0]
     for each in unknowns:
         name, place = each.name, each.place
         assert isinstance(place, tuple)
-        # jinns turns these flags into arrays while it trains.
-        if not np.all(getattr(mask, place[0], True)):
+        if name in held:
             text = (
                 f"the residual loss did not move {name} in training: derivative_keys.dyn_loss "
-                "leaves it out, which is the default of jinns"
+                "leaves it out"
             )
             notes.append(Message("training.residual_held", text, "warning"))
         moved = model.outputs(points, {place: each.stored(parameters[name].bounds[0])})[:, 0]

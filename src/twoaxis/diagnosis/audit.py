@@ -137,14 +137,16 @@ def audit(
     history : mapping, pandas.DataFrame, xarray.Dataset or Follower, optional
         Recorded along training: ``step``, losses by name, parameters by their names. A
         `twoaxis.Follower` is its own `snapshots`, too. Also DeepXDE's ``LossHistory``, the path
-        of Lightning's ``metrics.csv``, or all outputs of ``jinns.solve``.
+        of Lightning's ``metrics.csv``, or all outputs of ``jinns.solve`` or
+        ``jinns.solve_alternate``.
     snapshots : Snapshots, optional
         What `twoaxis.follow` returned.
     probe : bool or int, optional
         Whether to continue training for a few iterations on the loss that the frozen residual
-        carries, or how many, to see whether it had finished; by default where there is a loss,
-        and neither a history of the parameters nor snapshots: 50 iterations, or 20 where weights
-        times residual points exceed ten million.
+        carries, or how many, to see whether it moves on: far shows that it had not finished, and
+        little shows nothing. By default where there is a loss, and neither a history of the
+        parameters nor snapshots: 50 iterations, or 20 where weights times residual points exceed
+        ten million.
     notes : sequence of str or Message
         Your own sentences, which come first among the messages.
     about : mapping of str to str, optional

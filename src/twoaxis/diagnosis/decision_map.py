@@ -110,9 +110,7 @@ _ADVICE = {
         "The field follows the noise: a larger weight of the residual loss, more residual points, "
         "a smaller network or earlier stopping."
     ),
-    Route.TRAINING_NOT_FINISHED: (
-        "Train longer before anything else: the parameter is still on its way."
-    ),
+    Route.TRAINING_NOT_FINISHED: "Train longer before anything else.",
     Route.CONTRADICTED_BY_DATA: (
         "Do not report the delivered value: use the matched fit and its interval, and look at what "
         "the field prefers to find the cause."

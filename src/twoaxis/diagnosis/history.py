@@ -30,8 +30,9 @@ HISTORY_LAYOUT: Layout = {
         required=False,
     ),
 }
-# Outputs of jinns.solve, and where the recorded ones stand among them.
-JINNS_OUTPUTS, JINNS_LOSS, JINNS_TERMS, JINNS_TRACKED = 12, 1, 2, 6
+# Outputs of jinns.solve_alternate and jinns.solve, and where the recorded ones stand among them.
+JINNS_OUTPUTS = (10, 12)
+JINNS_LOSS, JINNS_TERMS, JINNS_TRACKED = 1, 2, 6
 
 
 def history_group(history: Any, parameters: Mapping[str, Parameter]) -> xr.Dataset:
@@ -41,7 +42,7 @@ def history_group(history: Any, parameters: Mapping[str, Parameter]) -> xr.Datas
     losses or other quantities by name; a column with a parameter's name holds its values. Values of
     a parameter without a column are NaN. Also a `Follower` or `Snapshots`, DeepXDE's
     ``LossHistory``, the path of a ``metrics.csv`` that Lightning wrote, or all outputs of
-    ``jinns.solve``.
+    ``jinns.solve`` or ``jinns.solve_alternate``.
     """
     columns = _columns(history)
     if "step" not in columns:
@@ -115,11 +116,12 @@ def _as_table(history: Any) -> Any:
         return _of_lightning(Path(history))
     if hasattr(history, "loss_train") and hasattr(history, "steps"):
         return _of_deepxde(history)
-    if isinstance(history, tuple) and len(history) == JINNS_OUTPUTS:
+    if isinstance(history, tuple) and len(history) in JINNS_OUTPUTS:
         return _of_jinns(history)
     raise InputError(
         "a history as a mapping, a pandas table or an xarray dataset, a Follower, DeepXDE's "
-        "LossHistory, the path of Lightning's metrics.csv or all outputs of jinns.solve",
+        "LossHistory, the path of Lightning's metrics.csv or all outputs of jinns.solve or "
+        "jinns.solve_alternate",
         type(history).__name__,
         'write history={"step": [...], "loss": [...]}',
     )
@@ -159,7 +161,7 @@ def _of_lightning(path: Path) -> pd.DataFrame:
 
 
 def _of_jinns(outputs: tuple[Any, ...]) -> dict[str, Any]:
-    """Return the total loss, its terms and the tracked parameters of ``jinns.solve``."""
+    """Return the total loss, its terms and the tracked parameters of a training with jinns."""
     loss = np.asarray(outputs[JINNS_LOSS], dtype=float)
     # A training that stopped early leaves zeros behind its last step.
     done = int(np.flatnonzero(loss)[-1]) + 1 if loss.any() else len(loss)

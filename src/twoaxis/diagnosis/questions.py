@@ -13,7 +13,7 @@ question           asked of                                bad when             
                    or region                               above 2 in one group
 ``noise``          the same                                the size is below 0.5           3
 ``training``       path of the parameter and of the loss,  it still has to go more than    4
-                   or a probe of the training loss         half a standard error and half
+                   a probe of the training loss            half a standard error and half
                                                            the material tolerance
 ``contradiction``  forward model at the delivered value    the deviance alarms, and the    5
                    against the matched fit                 value differs by more than the
@@ -47,10 +47,12 @@ import numpy as np
 import xarray as xr
 
 from twoaxis.diagnosis.decision_map import Route
+from twoaxis.diagnosis.training_check import FEWEST as FEWEST_RECORDS
+from twoaxis.diagnosis.training_check import LAST_SHARE
 from twoaxis.io import Layout, Variable
 from twoaxis.resolution.misfit import FAR, FEWEST, Check, against
 from twoaxis.statistics import squares_below, squares_limit
-from twoaxis.text import number, p_equals, percent, visible
+from twoaxis.text import listed, number, p_equals, percent, visible
 
 if TYPE_CHECKING:
     from twoaxis.diagnosis.result import Audit
@@ -61,8 +63,8 @@ Answer = Literal["yes", "no", "not known"]
 LEVEL = 0.99
 # Sizes, in noise levels, beyond which a significant misfit matters.
 FIELD_FAR, GROUP_FAR, FIELD_NEAR = 1.5, 2.0, 0.5
-# A parameter has arrived when it has less than this share of a standard error, or of the material
-# tolerance, to go.
+# A parameter has settled when it has less than this share of a standard error, or of the material
+# tolerance, to go, and moved less than that in the last half of the steps.
 ARRIVED = 0.5
 # A parameter that moves by less than this share of itself does not move.
 STILL = 1e-6
@@ -347,30 +349,59 @@ def _training(audit: Audit) -> Question:
     if group is None:
         missing = "neither a history with the parameter, nor snapshots, nor the loss are known"
         return Question("training", "not known", missing)
-    ways = _ways(audit, group)
-    moving = _moving(ways)
+    moving = _moving(audit, group)
     if moving is not None:
-        words = _on_its_way if moving.quantity == "remaining" else _by_probe
+        drifting = moving.quantity == "remaining"
+        target = f"about {number(moving.target, '.3g')}"
+        count = int(group["probe_iterations"])
         return Question(
             "training",
             "no",
-            words(audit, group.sel(parameter=moving.name), moving.name),
+            _drifts(audit, group, moving) if drifting else _is_moved(group, moving),
             Route.TRAINING_NOT_FINISHED,
             moving.size,
             moving.limit,
-            brief=f"{moving.name} is on its way to about {number(moving.target, '.3g')}",
+            brief=f"{moving.name} is still drifting toward {target}"
+            if drifting
+            else f"{count} more iterations move {moving.name} to {target}",
         )
     resting = _resting(audit, group)
     if resting:
         return Question("training", "not known", resting, None, 0.0, 100 * STILL)
-    if ways:
-        way = ways[0]
-        text = f"the value of {way.name} has arrived: {percent(way.size)} is left to go"
-        probed = way.quantity == "probe_moved"
-        fall = 100 * float(group["probe_loss_fall" if probed else "loss_fall"])
-        if fall > LOSS_FALLS:  # what is of interest has arrived; the field may still change
-            text += f", though the loss still falls by {percent(fall)}"
-        return Question("training", "yes", text, None, way.size, way.limit)
+    return _settled(audit, group) or _by_loss(audit, group)
+
+
+def _settled(audit: Audit, group: xr.Dataset) -> Question | None:
+    """Judge by paths that have little left to go, if there are any.
+
+    What is extrapolated is as good as the path is smooth. Under a loss with many scales a
+    parameter pauses, and then moves as far in the next doubling of the steps as in the last: it
+    has settled only if it moved little in the last half, too.
+    """
+    left, late = (_way(audit, group, name) for name in ("remaining", "late_range"))
+    if left is None or late is None:
+        return None
+    text = f"{left.name} has settled (about {percent(left.size)} further expected)"
+    moved = f"{late.name} moved by {percent(late.size)} in the last half of the recorded steps"
+    if late.size > late.limit:
+        text = f"{moved}, and may move as far again in as many steps as there were"
+        return Question("training", "not known", text, None, late.size, late.limit)
+    unrecorded = [n for n in _arrived(audit) if np.isnan(group["remaining"].sel(parameter=n))]
+    if unrecorded:
+        text += f"; of {listed(unrecorded)} no path was recorded"
+        return Question("training", "not known", text, None, left.size, left.limit)
+    fall = 100 * float(group["loss_fall"])
+    if fall > LOSS_FALLS:  # what is of interest has settled; the field may still change
+        text += f", though the loss still falls by {percent(fall)}"
+    return Question("training", "yes", f"{text}: {moved}", None, left.size, left.limit)
+
+
+def _by_loss(audit: Audit, group: xr.Dataset) -> Question:
+    """Judge where no path tells: a falling loss or a probe that moves far have not finished.
+
+    Neither can tell that training has: steps that change little do not bound what many more of
+    them change, in a slow valley of the loss.
+    """
     fall = 100 * float(group["loss_fall"])
     if fall > LOSS_FALLS:
         text = f"the loss still falls: by {percent(fall)} within the last fifth of training"
@@ -383,11 +414,35 @@ def _training(audit: Audit) -> Question:
             LOSS_FALLS,
             brief="the loss still falls",
         )
-    return Question("training", "not known", "the path of the parameter was not recorded")
+    known = [_too_short(audit, group)]
+    probed = _way(audit, group, "probe_moved")
+    if probed is not None:
+        known.append(
+            f"{_is_moved(group, probed)}, which does not bound what many more would change"
+        )
+    text = "; ".join(filter(None, known)) or "the path of the parameter was not recorded"
+    size, limit = (np.nan, np.nan) if probed is None else (probed.size, probed.limit)
+    return Question("training", "not known", text, None, size, limit)
+
+
+def _too_short(audit: Audit, group: xr.Dataset) -> str:
+    """Say that a path, or else the loss, has too few records to judge by."""
+    counts = {n: int(group["records"].sel(parameter=n)) for n in _arrived(audit)}
+    what = max(counts, key=lambda n: counts[n])
+    count, share = counts[what], LAST_SHARE
+    if not count and np.isnan(group["loss_fall"]):
+        what, count, share = "the loss", int(group["loss_records"]), LAST_SHARE / 2
+    if not count:
+        return ""
+    return (
+        f"the history has too few records of {visible(what)} to judge by, {count}: "
+        f"{2 * FEWEST_RECORDS} must lie in the last {share:.0%} of the steps, half of them in the "
+        f"last {share / 2:.0%}, as of {2 * FEWEST_RECORDS / share:.0f} evenly spaced ones"
+    )
 
 
 class _Way(NamedTuple):
-    """What the parameter that has most of its limit to go still has to go, in percent."""
+    """A distance in percent, of the parameter for which it is the most of its limit."""
 
     quantity: str
     name: str
@@ -396,27 +451,26 @@ class _Way(NamedTuple):
     target: float
 
 
-def _ways(audit: Audit, group: xr.Dataset) -> list[_Way]:
-    """Return the way that is left by the recorded path, and the one by the probe of the loss."""
-    limits, ways = _arrived(audit), []
-    for quantity in ("remaining", "probe_moved"):
-        moved = group[quantity].values
-        every = audit.parameters.displacement_percent(moved, audit.center.values)
-        sizes = {
-            name: size
-            for name, size in audit.parameters.named(every).items()
-            if name in limits and not np.isnan(size)
-        }
-        if sizes:
-            name = max(sizes, key=lambda n: sizes[n] / limits[n])
-            target = _target(audit, name, float(group[quantity].sel(parameter=name)))
-            ways.append(_Way(quantity, name, sizes[name], limits[name], target))
-    return ways
+def _way(audit: Audit, group: xr.Dataset, quantity: str) -> _Way | None:
+    """Return a distance of ``/training``; None where it is known of no parameter of interest."""
+    limits = _arrived(audit)
+    every = audit.parameters.displacement_percent(group[quantity].values, audit.center.values)
+    sizes = {
+        name: size
+        for name, size in audit.parameters.named(every).items()
+        if name in limits and not np.isnan(size)
+    }
+    if not sizes:
+        return None
+    name = max(sizes, key=lambda n: sizes[n] / limits[n])
+    target = _target(audit, name, float(group[quantity].sel(parameter=name)))
+    return _Way(quantity, name, sizes[name], limits[name], target)
 
 
-def _moving(ways: list[_Way]) -> _Way | None:
-    """Return the first way that has more than its limit to go."""
-    return next((way for way in ways if way.size > way.limit), None)
+def _moving(audit: Audit, group: xr.Dataset) -> _Way | None:
+    """Return what is left of a path, or what the probe moved, where that exceeds its limit."""
+    ways = (_way(audit, group, quantity) for quantity in ("remaining", "probe_moved"))
+    return next((way for way in ways if way is not None and way.size > way.limit), None)
 
 
 def _resting(audit: Audit, group: xr.Dataset) -> str:
@@ -450,7 +504,7 @@ def leads_away(audit: Audit) -> str:
     group, matched = audit.group("/training"), audit.group("/matched")
     if group is None or matched is None:
         return ""
-    way = _moving(_ways(audit, group))
+    way = _moving(audit, group)
     if way is None:
         return ""
     parameter = audit.parameters[way.name]
@@ -482,27 +536,23 @@ def _arrived(audit: Audit) -> dict[str, float]:
     }
 
 
-def _on_its_way(audit: Audit, one: xr.Dataset, name: str) -> str:
-    target = _target(audit, name, float(one["remaining"]))
-    low, high = audit.parameters[name].bounds
-    aim = f" to about {number(target)}" if low <= target <= high else " out of its bounds"
-    steps = float(one["remaining_steps"])
+def _drifts(audit: Audit, group: xr.Dataset, way: _Way) -> str:
+    one = group.sel(parameter=way.name)
+    low, high = audit.parameters[way.name].bounds
+    aim = f"toward {number(way.target)}" if low <= way.target <= high else "out of its bounds"
+    steps = f"about {float(one['remaining_steps']):,.0f} more steps"
     if bool(one["steady"]):
-        return (
-            f"the value of {name} is still moving and does not slow down: at its last speed "
-            f"another {steps:,.0f} steps would bring it{aim}"
-        )
-    return (
-        f"the value of {name} is still on its way{aim}: at the rate at which it slows down, about "
-        f"{steps:,.0f} more steps bring it nine tenths of the way"
-    )
+        aim += f", and does not slow down: {steps} at its last speed"
+    else:
+        aim += f"; {steps} to cover 90%"
+    return f"{way.name} is still drifting {aim}"
 
 
-def _by_probe(audit: Audit, one: xr.Dataset, name: str) -> str:
+def _is_moved(group: xr.Dataset, way: _Way) -> str:
     return (
-        f"a few second-order steps on the training loss move {name} to "
-        f"{number(_target(audit, name, float(one['probe_moved'])))} and lower the loss by "
-        f"{percent(100 * float(one['probe_loss_fall']))}"
+        f"{int(group['probe_iterations'])} more iterations on the training loss (L-BFGS) move "
+        f"{way.name} by {percent(way.size)} to {number(way.target)} and lower the loss by "
+        f"{percent(100 * float(group['probe_loss_fall']))}"
     )
 
 

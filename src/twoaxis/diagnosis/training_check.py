@@ -15,9 +15,14 @@ a parameter that does not slow down (:math:`s_2 \ge s_1`) has at least to go; on
 turned back, one more window. A speed that cannot be told from the fluctuations of its window
 counts as zero.
 
+An extrapolation is as good as the path is smooth. In a slow valley of the loss, as second-order
+methods follow it, a parameter pauses and goes on: its path tells little left to go, and the next
+doubling of the steps moves it as far as the last one did. So the range of the coordinate over the
+last half of the steps stands beside what is left: that training has settled rests on both.
+
 **From its loss.** Where no path was recorded but the training loss is known, a few steps of a
-second-order method from the delivered state show whether the parameter would move
-(`twoaxis.training_loss.probe`).
+second-order method from the delivered state may move the parameter far: then training has not
+finished (`twoaxis.training_loss.probe`). If they do not, nothing is known of many more steps.
 """
 
 from __future__ import annotations
@@ -49,9 +54,15 @@ TRAINING_LAYOUT: Layout = {
     "traveled": Variable(
         _P, "float", "distance between the extremes of its path, in coordinates; NaN: not known"
     ),
+    "late_range": Variable(
+        _P, "float", "range over the last half of the steps, in coordinates; NaN: not known"
+    ),
+    "records": Variable(_P, "int", "number of records of its path"),
     "remaining_steps": Variable(_P, "float", "steps until a tenth of it is left; NaN: not known"),
     "steady": Variable(_P, "bool", "whether it does not slow down, so that more may follow"),
     "loss_fall": Variable((), "float", "share of the loss lost in the last window; NaN: not known"),
+    "loss_records": Variable((), "int", "number of records of the loss"),
+    "probe_iterations": Variable((), "int", "iterations of the probe; 0: none"),
     "probe_moved": Variable(_P, "float", "displacement by the probe, in coordinates; NaN: none"),
     "probe_loss_fall": Variable((), "float", "share of the loss that the probe removed; NaN: none"),
 }
@@ -125,6 +136,13 @@ def _speed(step: FloatArray, coordinate: FloatArray) -> tuple[float, float]:
     return slope, float(deviation * np.sqrt((1 + correlation) / (1 - correlation)))
 
 
+def _late_range(step: FloatArray, coordinate: FloatArray) -> float:
+    """Return the range over the last half of the steps; NaN: not recorded."""
+    known = np.isfinite(step) & np.isfinite(coordinate)
+    step, coordinate = step[known], coordinate[known]
+    return float(np.ptp(coordinate[2 * step >= step[0] + step[-1]])) if len(step) else np.nan
+
+
 def loss_fall(step: FloatArray, loss: FloatArray) -> float:
     """Return the share that a loss loses within the last fifth of its steps; NaN: not known.
 
@@ -151,10 +169,11 @@ def training_group(
 ) -> xr.Dataset | None:
     """Return the group ``/training``, or None where nothing is known of the training."""
     paths = [Path(np.nan, np.nan, False)] * len(parameters)
-    traveled = np.full(len(parameters), np.nan)
-    fall = np.nan
+    traveled, late = np.full((2, len(parameters)), np.nan)
+    records = np.zeros(len(parameters), dtype=np.int64)
+    fall, loss_records = np.nan, 0
     source = next(
-        (g for g in (history, snapshots) if g is not None and "value" in g and g.sizes["step"] > 1),
+        (g for g in (history, snapshots) if g is not None and "value" in g),
         None,
     )
     if source is not None:
@@ -163,15 +182,20 @@ def training_group(
         with np.errstate(invalid="ignore", divide="ignore"):
             path = parameters.coordinates(dict(zip(parameters, values.T, strict=True)))
         paths = [remaining_path(steps, column) for column in path.T]
-        traveled = np.ptp(path, axis=0)
+        # Libraries record a parameter at fewer steps than its loss.
+        kept = [column[np.isfinite(column)] for column in path.T]
+        records = np.array([len(known) for known in kept])
+        traveled = np.array([np.ptp(known) if len(known) > 1 else np.nan for known in kept])
+        late = np.array([_late_range(steps, column) for column in path.T])
     if history is not None:
-        fall = _whole_loss_fall(history)
+        loss = _whole_loss(history)
+        fall, loss_records = loss_fall(*loss), len(loss[0])
     moved = np.full(len(parameters), np.nan)
-    lowered = np.nan
+    lowered, iterations = np.nan, 0
     if probe is not None:
         moved = np.array([probe.displacement.get(name, np.nan) for name in parameters])
-        lowered = probe.relative_decrease
-    if np.isnan([fall, lowered, *moved, *(p.remaining for p in paths)]).all():
+        lowered, iterations = probe.relative_decrease, probe.iterations
+    if probe is None and not loss_records and not records.any():
         return None
     return labelled(
         TRAINING_LAYOUT,
@@ -179,9 +203,13 @@ def training_group(
             "parameter": parameters.names,
             "remaining": [p.remaining for p in paths],
             "traveled": traveled,
+            "late_range": late,
+            "records": records,
             "remaining_steps": [p.steps for p in paths],
             "steady": [p.steady for p in paths],
             "loss_fall": fall,
+            "loss_records": loss_records,
+            "probe_iterations": iterations,
             "probe_moved": moved,
             "probe_loss_fall": lowered,
         },
@@ -189,12 +217,13 @@ def training_group(
     )
 
 
-def _whole_loss_fall(history: xr.Dataset) -> float:
-    """Return the fall of the quantity that is called the loss; of a sum of several, of that sum."""
+def _whole_loss(history: xr.Dataset) -> tuple[FloatArray, FloatArray]:
+    """Return steps and values of what is called the loss; of several such, of their sum."""
     names = [str(name) for name in history["quantity"].values]
     losses = [n for n in names if n == "loss"] or [n for n in names if "loss" in n.lower()]
     if not losses:
-        return np.nan
+        return np.empty(0), np.empty(0)
     recorded = history["recorded"].transpose("step", "quantity").values
     whole = recorded[:, [names.index(n) for n in losses]].sum(axis=1)
-    return loss_fall(np.asarray(history["step"].values, dtype=float), whole)
+    kept = np.isfinite(whole)
+    return np.asarray(history["step"].values, dtype=float)[kept], whole[kept]
