@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,6 +49,9 @@ REPEATABLE = 1e4
 @dataclass(frozen=True, eq=False)
 class FrozenResidual:
     """The residual of a frozen field at fixed points, as a function of the parameters.
+
+    Arrays are copied: changing them later, as a training that draws its points again, changes
+    nothing here. What `residual` itself has captured is not copied.
 
     Parameters
     ----------
@@ -183,9 +186,9 @@ class FrozenResidual:
         if self.fitted is not None:
             object.__setattr__(self, "fitted", checked_fitted(self.fitted))
         if self.observed is not None:
-            object.__setattr__(self, "observed", checked_points(self.observed))
+            object.__setattr__(self, "observed", checked_points(self.observed).copy())
         if self.data is not None:
-            object.__setattr__(self, "data", real_array("data", self.data))
+            object.__setattr__(self, "data", real_array("data", self.data).copy())
         self._check_observations()
         if self.objective is not None:
             check_members(self.objective)
@@ -444,19 +447,28 @@ def check_repeatable(
 ) -> None:
     """Evaluate a residual once more at the same values, and refuse a random one."""
     again = frozen.checked(frozen.raw(values), values)
-    difference = np.inf
-    if len(again) == len(residual):
-        difference = float(np.abs(again - residual).max())
-    size = float(np.abs(residual).max())
-    if difference > REPEATABLE * rounding_unit(output) * size:
-        shown = ", ".join(f"{name}={value:g}" for name, value in values.items())
-        raise InputError(
-            "a deterministic residual",
-            f"two evaluations for {shown} that differ by up to {difference:.3g}, where the "
-            f"residual is at most {size:.3g}: the residual is not deterministic",
-            "fix its random numbers: draw points once, fix seeds, switch dropout off with "
-            "model.eval()",
-        )
+    shown = ", ".join(f"{name}={value:g}" for name, value in values.items())
+    check_same(f"residual for {shown}", residual, again, rounding_unit(output))
+
+
+def check_same(what: str, first: FloatArray, again: FloatArray, unit: float = 2.0**-52) -> None:
+    """Refuse two evaluations that differ by more than some units of rounding."""
+    size = float(np.abs(first).max(initial=0.0))
+    same_shape = first.shape == again.shape
+    with np.errstate(invalid="ignore"):  # values that are not finite are refused for that
+        difference = float(np.abs(again - first).max(initial=0.0)) if same_shape else np.inf
+    if difference > REPEATABLE * unit * size:
+        refuse_random(what, f"differ by up to {difference:.3g}, of at most {size:.3g}")
+
+
+def refuse_random(what: str, how: str) -> NoReturn:
+    """Raise for a function that draws random numbers whenever it is called."""
+    raise InputError(
+        f"a {what} that is deterministic",
+        f"two evaluations that {how}",
+        "draw random points and noise once, before it is called; leave noise out of the network, "
+        "and switch dropout off with net.eval()",
+    )
 
 
 def same_size(values: FloatArray, residual: FloatArray) -> FloatArray:
@@ -506,16 +518,16 @@ def as_frozen(
 
 
 def _checked_points(points: Any) -> Any:
-    """Return points as a float array (N, k), or a tuple of them for several equations."""
+    """Return a copy of points as a float array (N, k), or a tuple of them for several equations."""
     if isinstance(points, (tuple, list)) and len(points) and hasattr(points[0], "shape"):
         shapes = [tuple(part.shape) for part in points]
         if any(len(shape) == 2 for shape in shapes) or len(set(shapes)) > 1:
-            return tuple(checked_points(part) for part in points)
-    return checked_points(points)
+            return tuple(checked_points(part).copy() for part in points)
+    return checked_points(points).copy()
 
 
 def checked_fitted(fitted: Any) -> Any:
-    """Return what a field predicts for the observations as arrays of finite numbers.
+    """Return what a field predicts for the observations as copied arrays of finite numbers.
 
     One array, or a mapping of layout names to arrays, as data are given.
     """
@@ -530,7 +542,7 @@ def checked_fitted(fitted: Any) -> Any:
             f"{int((~np.isfinite(array)).sum())} of {array.size} values not finite",
             "evaluate the trained field at the observed points",
         )
-    return array
+    return array.copy()
 
 
 def _checked_field(field: Any, points: Any) -> FloatArray:

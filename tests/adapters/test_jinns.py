@@ -873,3 +873,28 @@ def test_a_training_in_pieces_stops_where_that_is_asked_for():
     outputs = ta.jinns_solve(follower, n_iter=99, stop=True, **untrained())
     assert follower.finished
     assert len(outputs[1]) == follower.rows[-1].step < 99
+
+
+class Noisy(jinns.loss.ODE):
+    """The decay, with another term that is drawn when the equation is compiled."""
+
+    draw: Any = eqx.field(static=True, kw_only=True)
+
+    def equation(self, t, u, params):
+        return Decay().equation(t, u, params) + self.draw()
+
+
+@pytest.mark.parametrize(
+    "draw", [np.random.rand, random.random, np.random.default_rng(0).random],
+    ids=["NumPy", "Python", "a generator"],
+)  # fmt: skip
+def test_an_equation_that_draws_random_numbers(draw):
+    noise = draw()
+    for each, refused in ((draw, True), (lambda: noise, False)):
+        model = trained("ODE", Noisy(draw=each), {"rate": 0.7}, steps=2)
+        arguments = model.loss, model.params, model.data, {"rate": WIDE}
+        if refused:
+            with pytest.raises(ta.InputError, match="residual that is deterministic"):
+                from_jinns(*arguments)
+        else:
+            assert np.isfinite(ta.score(from_jinns(*arguments)).displacement["rate"])

@@ -9,6 +9,7 @@ import logging
 import random
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -779,3 +780,60 @@ def test_a_problem_without_unknowns_is_refused_when_the_follower_is_made():
 
     with pytest.raises(ta.InputError, match="InverseProblem"):
         followed(Forward, 1)
+
+
+def noisy(draw):
+    """The decay, with another term that is drawn at every call."""
+    problem = decay()
+    plain = problem.conditions["pde"].equation
+
+    def equation(input_, output_, params_):
+        return plain.residual(input_, output_, params_) + draw()
+
+    problem.conditions["pde"] = Condition(domain="pde", equation=Equation(equation))
+    return problem
+
+
+@pytest.mark.parametrize("draw", [lambda: torch.rand(1), np.random.default_rng(0).random])
+def test_an_equation_that_draws_random_numbers(draw):
+    with pytest.raises(ta.InputError, match="residual that is deterministic"):
+        from_pina(trained(noisy(draw), steps=2))
+    noise = draw()
+    frozen = from_pina(trained(noisy(lambda: noise), steps=2))
+    assert len({ta.score(frozen).displacement["rate"] for _ in range(3)}) == 1
+
+
+def test_arrays_of_the_training_that_change_later_change_nothing():
+    solver = trained(decay(), steps=2)
+    frozen = from_pina(solver)
+
+    def numbers():
+        each = [ta.score(frozen).B, frozen.points, frozen.observed, frozen.data, frozen.fitted]
+        value, _ = frozen.objective.value_and_gradient(frozen.objective.start)
+        return [*map(np.array, each), np.array(value)]
+
+    before = numbers()
+    with torch.no_grad():
+        for each in solver.model.parameters():
+            each += 1
+        for points in solver.problem.discretised_domains.values():
+            points.tensor.add_(1)
+        for part in solver.trainer.datamodule.train_datasets.values():
+            for name in ("input", "target"):
+                if hasattr(part.condition.data, name):
+                    getattr(part.condition.data, name).as_subclass(torch.Tensor).add_(1)
+    assert all(map(np.array_equal, before, numbers()))
+
+
+def test_scores_and_losses_in_threads(solved):
+    frozen = from_pina(solved["chain"])
+
+    def evaluate(number):
+        vector = frozen.objective.start * (1 + number / 10)
+        value, slope = frozen.objective.value_and_gradient(vector)
+        return np.concatenate([[value], slope, np.ravel(ta.score(frozen).H)])
+
+    expected = [evaluate(number) for number in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            np.testing.assert_allclose(list(pool.map(evaluate, range(4))), expected, rtol=1e-12)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from twoaxis.arrays import FloatArray, checked_points
 from twoaxis.errors import InputError, check_words
+from twoaxis.frozen import refuse_random
 from twoaxis.parameters import Parameter
 from twoaxis.result import Message
 from twoaxis.unknown_function import UnknownFunction
@@ -69,18 +69,18 @@ def about_model(library: str, package: str, network: Any, weights: int, own: str
 
 
 def as_numpy(array: Any) -> FloatArray:
-    """Return an array of any library as a NumPy array of float64."""
+    """Return a copy of an array of any library as a NumPy array of float64."""
     if hasattr(array, "detach"):  # a PyTorch tensor, perhaps with a graph, perhaps on a GPU
         array = array.detach().cpu()
         try:
             array = array.numpy()
         except TypeError:  # NumPy lacks some of PyTorch's types, such as bfloat16
             array = array.double().numpy()
-    return np.asarray(array, dtype=float)
+    return np.array(array, dtype=float)  # a copy: training may go on in the same memory
 
 
 def as_points(points: Any) -> FloatArray:
-    """Return residual points of any library as a finite float64 array (N, k)."""
+    """Return a copy of points of any library as a finite float64 array (N, k)."""
     return checked_points(as_numpy(points) if hasattr(points, "dtype") else points)
 
 
@@ -94,6 +94,16 @@ def equations_of(output: Any) -> tuple[Any, ...]:
 def alone(parts: Sequence[Any]) -> Any:
     """Return the only equation by itself, and several as a tuple."""
     return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def check_program(jax: Any, what: str, function: Callable[..., Any], *arrays: Any) -> None:
+    """Refuse a JAX function that draws random numbers of Python or NumPy.
+
+    They become constants of the compiled program, so that two calls agree, but not two programs.
+    """
+    texts = [jax.jit(lambda *given: function(*given)).lower(*arrays).as_text() for _ in range(2)]
+    if texts[0] != texts[1]:
+        refuse_random(what, "compile to two programs")
 
 
 #: What to do about an unknown that is a field, such as another output of the network.
@@ -206,26 +216,6 @@ def check_names(what: str, given: Any, known: Iterable[str]) -> None:
             ", ".join(unknown),
             "use the same names in both places",
         )
-
-
-@contextmanager
-def same_random_numbers(torch: Any = None, devices: Iterable[Any] = ()) -> Iterator[None]:
-    """Restore the state of the random numbers of Python, NumPy and, if given, PyTorch.
-
-    `devices` are those of the model: PyTorch keeps a state per GPU.
-    """
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the global one
-    gpus = [device for device in devices if device.type == "cuda"]
-    kept = None if torch is None else torch.random.fork_rng(devices=gpus)
-    try:
-        if kept is None:
-            yield
-        else:
-            with kept:
-                yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)  # noqa: NPY002
 
 
 # ---------------------------------------------------------------- precision

@@ -18,15 +18,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from threading import RLock
 from typing import Any, final
 
 import numpy as np
 
-from twoaxis.adapters.foreign import as_numpy
+from twoaxis.adapters.foreign import as_numpy, check_program
 from twoaxis.adapters.model_loss import put_into
 from twoaxis.adapters.unknowns import torch_jacobian
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
+from twoaxis.frozen import check_same
 
 #: Entries of a Jacobian that are computed at once: 32 MB. More of them are not faster.
 ENTRIES = 2**22
@@ -57,6 +59,9 @@ class PointFunction(ABC):
     _checked: FloatArray | None = None
     _compared: bool = False
 
+    def __init__(self) -> None:
+        self._lock = RLock()
+
     @property
     def how(self) -> str:
         """How derivatives by the weights are computed, as far as it was tried."""
@@ -70,6 +75,12 @@ class PointFunction(ABC):
     @abstractmethod
     def values(self, weights: FloatArray, numbers: FloatArray, points: FloatArray) -> FloatArray:
         """Return the values, (N, m)."""
+
+    @abstractmethod
+    def check_deterministic(
+        self, weights: FloatArray, numbers: FloatArray, points: FloatArray
+    ) -> None:
+        """Refuse a function that draws random numbers."""
 
     @abstractmethod
     def by_numbers(
@@ -87,18 +98,21 @@ class PointFunction(ABC):
         self, weights: FloatArray, numbers: FloatArray, points: FloatArray
     ) -> FloatArray:
         """Return derivatives by the weights, (N, m, W)."""
-        while len(self.ways) > 1:
-            try:
-                found = self.ways[0][1](weights, numbers, points)
-                if self._agrees(found, weights, numbers, points):
-                    return found
-            except MemoryError:
-                raise
-            except Exception:  # a user's code that cannot be called so; the last way tells why
-                pass
-            self.ways = self.ways[1:]
-        self._checked = points
-        return self.ways[0][1](weights, numbers, points)
+        with self._lock:
+            if not self.tried:
+                self.check_deterministic(weights, numbers, points)
+            while len(self.ways) > 1:
+                try:
+                    found = self.ways[0][1](weights, numbers, points)
+                    if self._agrees(found, weights, numbers, points):
+                        return found
+                except MemoryError:
+                    raise
+                except Exception:  # a user's code that cannot be called so; the last way tells why
+                    pass
+                self.ways = self.ways[1:]
+            self._checked = points
+            return self.ways[0][1](weights, numbers, points)
 
     def check_against_differences(
         self,
@@ -182,7 +196,8 @@ class JaxFunction(PointFunction):
         *,
         pointwise: bool = True,
     ) -> None:
-        self._jax, self._exact = jax, exact
+        super().__init__()
+        self._jax, self._function, self._exact = jax, function, exact
 
         def by_points(weights: Any, numbers: Any, points: Any) -> Any:
             def one(vector: Any, point: Any) -> Any:
@@ -215,6 +230,14 @@ class JaxFunction(PointFunction):
             ("point by point, vectorized (jax.vmap of jax.jacrev)", self._called(by_points)),
             ("a backward pass for each residual value (jax.vjp)", self._called(by_rows)),
         ][0 if pointwise else 1 :]
+
+    def check_deterministic(
+        self, weights: FloatArray, numbers: FloatArray, points: FloatArray
+    ) -> None:
+        """Refuse two different programs of one function."""
+        with self._exact():
+            arrays = [self._jax.numpy.asarray(a, "float64") for a in (weights, numbers, points)]
+            check_program(self._jax, "function of the weights", self._function, *arrays)
 
     def _called(self, function: Callable[..., Any]) -> Way:
         compiled = self._jax.jit(function)
@@ -258,8 +281,8 @@ class TorchFunction(PointFunction):
     function : callable
         It calls the module, or one that is put into its place.
     opened : callable
-        ``opened(numbers)``: a context manager in which the function is evaluated. It yields the
-        leaves that hold the numbers.
+        ``opened(numbers)``: a context manager in which the function is evaluated, and nothing
+        else of the module in another thread. It yields the leaves that hold the numbers.
     pointwise : bool
         Whether a point may be evaluated alone.
     """
@@ -274,6 +297,7 @@ class TorchFunction(PointFunction):
         *,
         pointwise: bool = True,
     ) -> None:
+        super().__init__()
         self._torch, self._module, self._names = torch, module, list(names)
         self._function, self._opened = function, opened
         self._tensors = [module.get_parameter(name) for name in names]
@@ -303,6 +327,13 @@ class TorchFunction(PointFunction):
         """Return the values, (N, m)."""
         with self._opened(numbers) as leaves:
             return as_numpy(self._evaluate(weights, leaves, points))
+
+    def check_deterministic(
+        self, weights: FloatArray, numbers: FloatArray, points: FloatArray
+    ) -> None:
+        """Refuse two evaluations that differ."""
+        first, again = (self.values(weights, numbers, points) for _ in range(2))
+        check_same("function of the weights", first, again)
 
     def by_numbers(
         self, weights: FloatArray, numbers: FloatArray, points: FloatArray
@@ -345,15 +376,15 @@ class TorchFunction(PointFunction):
     ) -> FloatArray:
         """Evaluate every point with weights of its own: one pass returns all rows."""
         torch = self._torch
-        put_into(torch, self._tensors, weights)
         found = []
         for part in _parts(points, ENTRIES // weights.size):
-            many = {
-                name: each.detach().expand(len(part), *each.shape).clone().requires_grad_(True)
-                for name, each in zip(self._names, self._tensors, strict=True)
-            }
-            module = _with_copies(torch, self._module, many)
             with self._opened(numbers) as leaves:
+                put_into(torch, self._tensors, weights)
+                many = {
+                    name: each.detach().expand(len(part), *each.shape).clone().requires_grad_(True)
+                    for name, each in zip(self._names, self._tensors, strict=True)
+                }
+                module = _with_copies(torch, self._module, many)
                 values = self._function(module, leaves, self._inputs(part))
                 rows = [
                     self._pulled(column, list(many.values()), torch.ones_like(column), (len(part),))
@@ -367,12 +398,12 @@ class TorchFunction(PointFunction):
     ) -> FloatArray:
         """Differentiate one point, vectorized over the points."""
         torch = self._torch
-        put_into(torch, self._tensors, weights)
-        held = {
-            f"module.{name}": each.detach().clone()
-            for name, each in zip(self._names, self._tensors, strict=True)
-        }
         with self._opened(numbers) as leaves:
+            put_into(torch, self._tensors, weights)
+            held = {
+                f"module.{name}": each.detach().clone()
+                for name, each in zip(self._names, self._tensors, strict=True)
+            }
             caller = _caller(torch, self._module, self._function, leaves)
 
             def one(moving: Mapping[str, Any], point: Any) -> Any:

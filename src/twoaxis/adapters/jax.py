@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ from twoaxis.adapters.foreign import (
     first_output,
     foreign,
     precision_notes,
-    same_random_numbers,
     typical_values,
 )
 from twoaxis.adapters.jacobians import JaxFunction
@@ -37,7 +36,7 @@ from twoaxis.adapters.training_view import training_view
 from twoaxis.adapters.unknowns import jax_jacobian
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError, check_callable
-from twoaxis.frozen import FrozenResidual, in_training
+from twoaxis.frozen import FrozenResidual, check_repeatable, in_training
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.views import View
 
@@ -125,7 +124,7 @@ def from_jax(
     check_precision(precision)
     check_callable("residual", residual, known.argument_names, ("model", "points"))
     where = as_points(points)
-    frozen_model = _in_inference_mode(model)
+    frozen_model = _in_inference_mode(jax, model)
     weights = _weight_precision(jax, model)
     used = "float64" if precision == "float64" else weights or _precision_of_points(points)
 
@@ -138,11 +137,11 @@ def from_jax(
         return [number(as_numpy(at), used), *(number(float(given[n]), used) for n in known)]
 
     def evaluate(at: Any, values: Mapping[str, Any]) -> Any:
-        with jax.enable_x64(used == "float64"), same_random_numbers():
+        with jax.enable_x64(used == "float64"):
             return alone([np.asarray(part) for part in traced(*inputs(at, values))])
 
     def jacobian(**values: Any) -> FloatArray:
-        with jax.enable_x64(used == "float64"), same_random_numbers():
+        with jax.enable_x64(used == "float64"):
             at, *primals = inputs(where, values)
             columns = jax_jacobian(jax, lambda *v: traced(at, *v), primals, range(len(known)))
             parts = [np.asarray(part).reshape(-1, len(known)) for part in columns]
@@ -192,30 +191,40 @@ def from_jax(
         equations=as_names("equations", equations),
         about=about_model("JAX", "jax", model, moving.start.size, weights or used),
     )
-    frozen.checked(first, center)  # shapes and values, before anything else needs them
+    at_center = frozen.checked(first, center)  # shapes and values, before anything else needs them
+    if not in_training():
+        check_repeatable(frozen, first, at_center, center)
     return frozen
 
 
-def _in_inference_mode(model: Any) -> Callable[[], Any]:
-    """Return a function that returns the model in inference mode, never the model itself.
+def _in_inference_mode(jax: Any, model: Any) -> Callable[[], Any]:
+    """Return a function that returns a copy of the model in inference mode.
 
-    Modules of flax.nnx keep counters and statistics that a call changes, so every call gets a
-    copy of its own. Neither library is imported here: a module of theirs has done that.
+    Further training may change a tree of weights or a module of flax.nnx in place, or give their
+    memory back. Such a module also keeps counters and statistics that a call changes, so every
+    call gets a copy of its own. Neither library is imported here: a module of theirs has done that.
     """
     nnx: Any = sys.modules.get("flax.nnx")
-    if nnx is not None and isinstance(model, nnx.Module):
-
-        def copied() -> Any:
-            fresh = nnx.clone(model)
-            fresh.eval()
-            return fresh
-
-        return copied
+    linen: Any = sys.modules.get("flax.linen")
     equinox: Any = sys.modules.get("equinox")
+    if nnx is not None and isinstance(model, nnx.Module):
+        resting = nnx.clone(model)
+        resting.eval()
+        graph, tree = nnx.split(resting)
+        return _rebuilt(jax, tree, lambda kept: nnx.clone(nnx.merge(graph, kept)))
+    if linen is not None and isinstance(model, linen.Module) and model.scope is not None:
+        module, variables = model.unbind()
+        return _rebuilt(jax, variables, module.bind)
     if equinox is not None and isinstance(model, equinox.Module):
-        inference = equinox.nn.inference_mode(model)
-        return lambda: inference
-    return lambda: model
+        model = equinox.nn.inference_mode(model)
+    return _rebuilt(jax, model, lambda kept: kept)
+
+
+def _rebuilt(jax: Any, tree: Any, build: Callable[[Any], Any]) -> Callable[[], Any]:
+    """Return a function that builds a model of a copy of its arrays."""
+    with jax.enable_x64(True):  # or else copies lose precision
+        kept = jax.tree.map(lambda leaf: leaf.copy() if hasattr(leaf, "dtype") else leaf, tree)
+    return lambda: build(kept)
 
 
 class _Weights:
@@ -289,7 +298,7 @@ def _objective(
 
     def loss_at(vector: FloatArray, values: Mapping[str, float]) -> LossAt:
         number = jax.numpy.asarray
-        with jax.enable_x64(True), same_random_numbers():
+        with jax.enable_x64(True):
             numbers = {name: number(value, "float64") for name, value in values.items()}
             value, (by_weights, by_values) = compiled(number(vector, "float64"), numbers)
             return LossAt(
@@ -327,10 +336,7 @@ def _weights(
             "pass the module or the tree itself, not a function that has captured its weights",
         )
 
-    @contextmanager
-    def exact() -> Iterator[None]:
-        with jax.enable_x64(True), same_random_numbers():
-            yield
+    exact = partial(jax.enable_x64, True)
 
     def equations(vector: Any, numbers: Any, at: Any) -> Any:
         given = parameters.arguments(dict(zip(parameters, numbers, strict=True)))

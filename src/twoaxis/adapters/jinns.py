@@ -21,6 +21,7 @@ from twoaxis.adapters.foreign import (
     as_points,
     check_names,
     check_precision,
+    check_program,
     foreign,
     numbered,
     precision_notes,
@@ -257,17 +258,18 @@ class JinnsProgram:
 
     def __init__(self, jax: Any, equinox: Any, static: Any) -> None:
         self._jax, self._equinox, self.static = jax, equinox, static
-        self.equations = jax.jit(self._equations, static_argnums=2)
-        self.slopes = jax.jit(jax.jacfwd(self._equations, argnums=3), static_argnums=2)
+        self.equations = jax.jit(self.evaluate, static_argnums=2)
+        self.slopes = jax.jit(jax.jacfwd(self.evaluate, argnums=3), static_argnums=2)
         self.outputs = jax.jit(self._outputs, static_argnums=2)
 
     def _moved(self, arrays: Any, places: tuple[Place, ...], stored: Any) -> tuple[Any, Any, Any]:
         equations, network, params = self._equinox.combine(arrays, self.static)
         return equations, network, with_numbers(self._equinox, params, places, stored)
 
-    def _equations(
+    def evaluate(
         self, arrays: Any, points: Any, places: tuple[Place, ...], stored: Any
     ) -> list[Any]:
+        """Return one array (N, m) per dynamic loss."""
         return equations_at(self._jax, *self._moved(arrays, places, stored), points)
 
     def _outputs(self, arrays: Any, points: Any, places: tuple[Place, ...], stored: Any) -> Any:
@@ -341,6 +343,16 @@ class JinnsModel(Model):
         with self._exact():
             found = self._program.equations(*self._inputs(points, stored))
             return [np.asarray(part) for part in found]
+
+    def check_deterministic(self, points: Any, stored: Mapping[Any, float]) -> None:
+        """Refuse equations that draw random numbers when they are compiled."""
+        with self._exact():
+            arrays, where, places, vector = self._inputs(points, stored)
+
+            def evaluate(arrays: Any, where: Any, vector: Any) -> Any:
+                return self._program.evaluate(arrays, where, places, vector)
+
+            check_program(self._jax, "residual", evaluate, arrays, where, vector)
 
     def derivatives(self, points: Any, stored: Mapping[Any, float]) -> list[Any]:
         """Return one array (N, m, d) per dynamic loss, by forward mode."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,6 @@ from twoaxis.adapters.foreign import (
     first_output,
     foreign,
     precision_notes,
-    same_random_numbers,
     typical_values,
 )
 from twoaxis.adapters.jacobians import TorchFunction
@@ -42,7 +43,7 @@ from twoaxis.adapters.observed import alone_or_columns
 from twoaxis.adapters.training_view import training_view
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError, check_callable
-from twoaxis.frozen import FrozenResidual, in_training
+from twoaxis.frozen import FrozenResidual, check_repeatable, check_same, in_training
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.result import Message
 from twoaxis.views import View
@@ -111,9 +112,9 @@ def from_torch(
     Returns
     -------
     FrozenResidual
-        It evaluates a copy of the module in evaluation mode, so that further training changes
-        nothing here, and leaves the model as it was: weights, gradients, training mode and the
-        state of the random numbers. A function that is no module is called as it is.
+        It evaluates a copy of the module in evaluation mode: further training changes nothing
+        here, and nothing here changes the model. A function that is no module is called as it is.
+        A residual that draws random numbers is refused.
 
     Examples
     --------
@@ -144,13 +145,14 @@ def from_torch(
     used = torch.float64 if precision == "float64" else _own_precision(torch, tensors, points)
     own = tensors[0].dtype if tensors else used
     where = _points_like(torch, tensors, points, used)
-    frozen_model, notes = _frozen_copy(torch, model, own, used)
+    frozen_model, notes = _frozen(torch, model, double=used != own)
+    lock = RLock()  # a module may keep tensors of a call, and a residual may call ``backward``
 
     def evaluate(at: Any, values: Mapping[str, Any]) -> Any:
         given = known.by_member(values)
         numbers = {n: _as_tensor(torch, v, used, where.device) for n, v in given.items()}
         inputs = at.detach().clone().requires_grad_(True)
-        with _undisturbed(torch, frozen_model), torch.enable_grad():
+        with lock, torch.enable_grad():
             return alone(equations_of(residual(frozen_model, inputs, **known.arguments(numbers))))
 
     trainable = None
@@ -211,7 +213,9 @@ def from_torch(
             dtype_name(own),
         ),
     )
-    frozen.checked(first, center)  # shapes and values, before anything else needs them
+    at_center = frozen.checked(first, center)  # shapes and values, before anything else needs them
+    if not in_training():
+        check_repeatable(frozen, first, at_center, center)
     return frozen
 
 
@@ -235,8 +239,7 @@ def torch_objective(
             type(model).__name__,
             "pass the module itself",
         )
-    with explained("a module that can be copied", "detach the tensors that it keeps"):
-        copied = copy.deepcopy(model).double().eval()
+    copied, lock = _copied(torch, model).double(), RLock()
     weights = _trainable(torch, copied)
     if not weights:
         raise InputError(
@@ -245,28 +248,33 @@ def torch_objective(
             "call model.requires_grad_(True) on the weights that training changed",
         )
 
+    deterministic = False
+
     def loss_at(vector: FloatArray, values: Mapping[str, float]) -> LossAt:
-        put_into(torch, weights, vector)
+        nonlocal deterministic
         device = weights[0].device
         numbers = [
             torch.tensor(value, dtype=torch.float64, device=device, requires_grad=True)
             for value in values.values()
         ]
-        devices = {each.device for each in weights}
-        with same_random_numbers(torch, devices), torch.enable_grad():
-            value = loss(copied, **dict(zip(values, numbers, strict=True)))
+        with lock, torch.enable_grad():
+            put_into(torch, weights, vector)
+            arguments = dict(zip(values, numbers, strict=True))
+            value = loss(copied, **arguments)
+            if not deterministic:
+                check_same("training loss", as_numpy(value), as_numpy(loss(copied, **arguments)))
+                deterministic = True
             slopes = torch_gradient(torch, value, [*weights, *numbers])
         by_weights, by_numbers = slopes[: len(weights)], slopes[len(weights) :]
         return LossAt(float(value.detach()), np.concatenate(by_weights), np.concatenate(by_numbers))
 
     def network(vector: FloatArray) -> Any:
-        put_into(torch, weights, vector)
-        return copy.deepcopy(copied)
+        with lock:
+            put_into(torch, weights, vector)
+            return copy.deepcopy(copied)
 
     def freeze(vector: FloatArray, known: Parameters) -> FrozenResidual:
-        # The adapter copies the module, so that the next vector does not change this residual.
-        put_into(torch, weights, vector)
-        return from_torch(copied, residual, known, **options)
+        return from_torch(network(vector), residual, known, **options)
 
     return ModelObjective(parameters, flat_tensors(weights), loss_at, freeze, network)
 
@@ -285,18 +293,15 @@ def _weights(
     conditions, field = options["conditions"], options["field"]
     if conditions is not None:
         check_callable("conditions", conditions, (), ("model",))
-    try:
-        copied = copy.deepcopy(model).double().eval() if _trainable(torch, model) else None
-    except RuntimeError:  # tensors with a graph, kept in the module, have no copy
-        copied = None
-    if copied is None:
+    if not _trainable(torch, model):
         if conditions is None:
             return None
         raise InputError(
             "a torch.nn.Module with weights to train, for its conditions",
-            f"{type(model).__name__} without any, or one that cannot be copied",
+            f"{type(model).__name__} without any",
             "pass the module itself, or leave conditions out",
         )
+    copied, lock = _copied(torch, model).double(), RLock()
     names = [name for name, each in copied.named_parameters() if each.requires_grad]
     tensors = [copied.get_parameter(name) for name in names]
     device = tensors[0].device
@@ -307,7 +312,7 @@ def _weights(
             torch.tensor(float(each), dtype=torch.float64, device=device, requires_grad=True)
             for each in numbers
         ]
-        with same_random_numbers(torch, [device]), torch.enable_grad():
+        with lock, torch.enable_grad():
             yield leaves
 
     def equations(module: Any, leaves: Sequence[Any], at: Any) -> Any:
@@ -326,8 +331,9 @@ def _weights(
         return torch.cat([part / part.numel() ** 0.5 for part in parts])[:, None]
 
     def network(vector: FloatArray) -> Any:
-        put_into(torch, tensors, vector)
-        return copy.deepcopy(copied)
+        with lock:
+            put_into(torch, tensors, vector)
+            return copy.deepcopy(copied)
 
     def function(call: Callable[..., Any], pointwise: bool = True) -> TorchFunction:
         return TorchFunction(torch, copied, names, call, opened, pointwise=pointwise)
@@ -352,22 +358,36 @@ def _trainable(torch: Any, model: Any) -> list[Any]:
     return [each for each in model.parameters() if each.requires_grad]
 
 
-def _frozen_copy(torch: Any, model: Any, own: Any, used: Any) -> tuple[Any, list[Message]]:
-    """Return a copy of a module, which further training does not change, and notes about it."""
-    if not isinstance(model, torch.nn.Module):
-        return model, []
+def _copied(torch: Any, module: Any) -> Any:
+    """Return a copy of a module in evaluation mode, which further training does not change."""
+    # Tensors with a graph, such as outputs that a module keeps, have no copy of their own.
+    kept = {
+        id(each): each.detach().clone()
+        for part in module.modules()
+        for each in vars(part).values()
+        if isinstance(each, torch.Tensor) and not each.is_leaf
+    }
+    with explained(
+        "a module that can be copied, so that it stays as it is now",
+        "remove what copy.deepcopy(model) cannot copy, and detach tensors that it keeps",
+    ):
+        return copy.deepcopy(module, kept).eval()
+
+
+def _frozen(torch: Any, model: Any, double: bool) -> tuple[Any, list[Message]]:
+    """Return the model as it is evaluated, and a note where training further changes it."""
+    if isinstance(model, torch.nn.Module):
+        return _copied(torch, model).double() if double else _copied(torch, model), []
     try:
-        copied = copy.deepcopy(model)
-    except RuntimeError as error:  # tensors with a graph, kept in the module, have no copy
-        if own != used:
-            raise InputError(
-                'a module that can be copied for precision="float64"',
-                f"{type(error).__name__}: {error}",
-                'detach the tensors that it keeps, or pass precision="model"',
-            ) from error
-        text = "the module cannot be copied: training it further changes this frozen residual"
-        return model, [Message("model.not_copied", text, "warning")]
-    return (copied if own == used else copied.double()), []
+        frozen = copy.deepcopy(model)  # of an object or a method; a function is its own copy
+        captured = inspect.getclosurevars(model) if inspect.isfunction(model) else None
+        held = {**captured.nonlocals, **captured.globals} if captured is not None else {}
+        changes = any(isinstance(each, torch.nn.Module) for each in held.values())
+    except Exception:  # what an object holds need not be copied to be called
+        frozen, changes = model, True
+    text = "the model is a function of a module that is not copied: training it further changes "
+    note = Message("model.not_copied", text + "this frozen residual", "warning")
+    return frozen, [note] if changes else []
 
 
 def _tensors(torch: Any, model: Any) -> list[Any]:
@@ -413,31 +433,6 @@ def _as_tensor(torch: Any, value: Any, dtype: Any, device: Any) -> Any:
     return torch.tensor(float(value), dtype=dtype, device=device)
 
 
-@contextmanager
-def _undisturbed(torch: Any, model: Any) -> Iterator[None]:
-    """Evaluate in evaluation mode, then restore the module.
-
-    A residual function may call ``backward`` itself, so gradients are restored, too.
-    """
-    module = isinstance(model, torch.nn.Module)
-    modes = [(each, each.training) for each in model.modules()] if module else []
-    gradients = [(each, each.grad) for each in model.parameters()] if module else []
-    # To save the random numbers of other GPUs would take time.
-    devices = {each.device for each in _tensors(torch, model)}
-    with same_random_numbers(torch, devices):
-        try:
-            for each, _ in modes:
-                each.training = False
-            for each, _ in gradients:
-                each.grad = None
-            yield
-        finally:
-            for each, mode in modes:
-                each.training = mode
-            for each, gradient in gradients:
-                each.grad = gradient
-
-
 def _fitted(
     torch: Any,
     model: Any,
@@ -451,7 +446,6 @@ def _fitted(
         return None
     where = _points_like(torch, tensors, observed, dtype)
     with (
-        _undisturbed(torch, model),
         torch.set_grad_enabled(field is not None),  # it may differentiate, as a stream function
         explained(
             "a field that can be evaluated at the observed points",
@@ -466,7 +460,7 @@ def _field(
     torch: Any, model: Any, where: Any, field: Callable[..., Any] | None
 ) -> FloatArray | None:
     """Return what figures show, or None where the model does not give it."""
-    with _undisturbed(torch, model), torch.set_grad_enabled(field is not None):
+    with torch.set_grad_enabled(field is not None):
         if field is not None:
             with explained(FIELD_EXPECTED, FIELD_FIX):
                 values = field(model, where)

@@ -20,6 +20,7 @@ import numpy as np
 from twoaxis.adapters.foreign import alone, as_numpy, explained
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
+from twoaxis.frozen import ROUNDING, check_same, in_training
 from twoaxis.parameters import Parameter
 from twoaxis.result import Message
 
@@ -245,6 +246,12 @@ class Model(ABC):
     def derivatives(self, points: Any, stored: Mapping[Any, float]) -> list[Any]:
         """Return one array (N, m, d) per equation: derivatives by the d stored numbers."""
 
+    def check_deterministic(self, points: Any, stored: Mapping[Any, float]) -> None:
+        """Refuse equations that draw random numbers."""
+        first, again = (self.equations(points, stored) for _ in range(2))
+        for one, other in zip(first, again, strict=True):
+            check_same("residual", one, other, ROUNDING.get(self.precision, 2.0**-52))
+
     @property
     @abstractmethod
     def weights(self) -> FloatArray:
@@ -343,6 +350,8 @@ class FrozenEquations:
         center = {each.place: each.start for each in self.unknowns.values()}
         values = self._values(points, center)
         slopes = self._slopes(points, center)
+        if not in_training():
+            self.model.check_deterministic(points, center)
         unseen, lost = [], []
         for column, (name, each) in enumerate(self.unknowns.items()):
             if _any(slopes, column):

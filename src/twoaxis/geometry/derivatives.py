@@ -24,6 +24,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from threading import RLock
 from typing import Any, Literal
 
 import numpy as np
@@ -52,6 +53,8 @@ STEP = 1e-3
 # Below it a difference is nothing but rounding.
 SMALLEST_STEP = 1e-12
 PUBLISHED_STEPS = (5e-4, 1e-3, 2e-3)
+# PyTorch has one level of dual numbers for all threads.
+_DUAL_NUMBERS = RLock()
 
 
 @dataclass(frozen=True)
@@ -418,13 +421,13 @@ def _torch_jacobian(frozen: FrozenResidual, values: dict[str, float]) -> FloatAr
     """The same with PyTorch's forward-mode automatic differentiation."""
     torch: Any = sys.modules["torch"]
     forward = torch.autograd.forward_ad
-    with warnings.catch_warnings(), forward.dual_level():
+    with _DUAL_NUMBERS, warnings.catch_warnings(), forward.dual_level():
         # The first dual number loads parts of PyTorch that use its own deprecated functions.
         warnings.filterwarnings("ignore", r"`torch\.jit", DeprecationWarning)
         forward.make_dual(torch.zeros(()), torch.zeros(()))
     columns = []
     for name in values:
-        with forward.dual_level():
+        with _DUAL_NUMBERS, forward.dual_level():
             arguments = {}
             for other, value in values.items():
                 primal = torch.tensor(value, dtype=torch.float64)

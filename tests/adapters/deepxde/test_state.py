@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import deepxde as dde
 import numpy as np
@@ -69,26 +70,70 @@ def test_model_is_left_as_it_was(burgers_model, precision, training, requires):
     assert {name for name in before if before[name] != after[name]} == set()
 
 
-def test_random_numbers_and_gradients_of_the_users_functions_are_put_back(problems):
+K = ta.Parameter(truth=1.0, bounds=(0.1, 10))
+
+
+def decay(problems, k, more):
+    """A model whose equation has another term."""
+    equation = lambda t, u: dde.grad.jacobian(u, t) + k * u + more()  # noqa: E731
+    data = dde.data.PDE(dde.geometry.TimeDomain(0, 1), equation, [], num_domain=10)
+    return problems.trained(data, dde.nn.FNN([1, 6, 1], "tanh", "Glorot uniform"), k, steps=2)
+
+
+def test_gradients_of_the_users_functions_are_put_back(problems):
     k = dde.Variable(2.0)
 
-    def noisy(t, u):
-        (k * k).backward()  # nothing that an equation should do, and it can
-        random.random()
-        np.random.random()  # noqa: NPY002
-        return dde.grad.jacobian(u, t) + k * u + 0 * torch.rand(1)
+    def backward():  # nothing that an equation should do, and it can
+        (k * k).backward()
+        return 0
 
-    data = dde.data.PDE(dde.geometry.TimeDomain(0, 1), noisy, [], num_domain=10)
-    model = problems.trained(data, dde.nn.FNN([1, 6, 1], "tanh", "Glorot uniform"), k, steps=2)
+    model = decay(problems, k, backward)
+    before = k.grad.item(), k.grad.data_ptr()
+    ta.score(from_deepxde(model, {"k": (k, K)}))
+    assert (k.grad.item(), k.grad.data_ptr()) == before
 
-    def states():
-        gradient = (k.grad.item(), k.grad.data_ptr())
-        legacy = str(np.random.get_state())  # noqa: NPY002
-        return random.getstate(), legacy, torch.get_rng_state().tolist(), gradient
 
-    before = states()
-    ta.score(from_deepxde(model, {"k": (k, ta.Parameter(truth=1.0, bounds=(0.1, 10)))}))
-    assert states() == before
+GENERATOR = np.random.default_rng(0)
+DRAWS = {
+    "PyTorch": lambda: torch.rand(1),
+    "NumPy": lambda: np.random.rand(),  # noqa: NPY002
+    "a generator": GENERATOR.random,
+    "Python": random.random,
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_an_equation_that_draws_random_numbers(problems, draw):
+    k, noise = dde.Variable(2.0), draw()
+    model = decay(problems, k, draw)
+    with pytest.raises(ta.InputError, match="residual that is deterministic"):
+        from_deepxde(model, {"k": (k, K)})
+    frozen = from_deepxde(decay(problems, k, lambda: noise), {"k": (k, K)})
+    assert len({ta.score(frozen).displacement["k"] for _ in range(3)}) == 1
+
+
+def test_models_in_threads(problems):
+    """A process has one cache of derivatives, and an equation one variable for its unknown."""
+    k = dde.Variable(2.0)
+    model = decay(problems, k, lambda: 0)
+    frozen = [from_deepxde(model, {"k": (k, K)}, precision=p) for p in ("model", "float64")]
+    rows = np.linspace(0, 1, 9)[:, None]
+
+    def evaluate(number):
+        each = frozen[number % 2]
+        weights = each.weights.start * (1 + number / 10)
+        value, slope = each.objective.value_and_gradient(each.objective.start * 1.1)
+        return np.concatenate([
+            [ta.score(each).displacement["k"], value], slope,
+            each.weights.residual_jacobian(weights, rows, k=1.0 + number)[0].ravel(),
+        ])  # fmt: skip
+
+    expected = [evaluate(number) for number in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            found = list(pool.map(evaluate, range(4)))
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+    assert k.item() == pytest.approx(2.0, abs=0.1)
 
 
 @pytest.mark.parametrize("precision", ["model", "float64"])

@@ -117,6 +117,26 @@ def diffusion(dde, train):
     return SimpleNamespace(model=model, stored=stored, data=data, exp=jnp.exp)
 
 
+@pytest.mark.parametrize(
+    "draw", [random.random, np.random.default_rng(0).random], ids=["Python", "a generator"]
+)
+def test_an_equation_that_draws_random_numbers(dde, train, draw):
+    """A compiled PDE keeps what was drawn, and its derivative something else."""
+    noise, k = draw(), dde.Variable(2.0)
+
+    def made(draw):
+        def equation(t, u, unknowns=(k,)):
+            return dde.grad.jacobian(u, t)[0] + unknowns[0] * u[0] + draw()
+
+        data = dde.data.PDE(dde.geometry.TimeDomain(0, 1), equation, [], num_domain=10)
+        return train(data, dde.nn.FNN([1, 4, 1], "tanh", "Glorot uniform"), k, steps=1)
+
+    with pytest.raises(ta.InputError, match="residual that is deterministic"):
+        from_deepxde(made(draw), {"k": (k, K)})
+    frozen = from_deepxde(made(lambda: noise), {"k": (k, K)})
+    assert np.isfinite(ta.score(frozen).displacement["k"])
+
+
 def by_hand(model, points):
     """The network in NumPy, double precision, its derivatives by JAX on plain functions."""
     import jax

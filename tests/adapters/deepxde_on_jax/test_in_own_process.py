@@ -26,7 +26,7 @@ def run(*options):
 
 
 def test_cases_of_the_jax_backend_pass():
-    assert run() == 10
+    assert run() == 12
 
 
 @pytest.mark.long

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any, final
 
 import numpy as np
@@ -19,6 +20,10 @@ from twoaxis.adapters.model_loss import LossAt
 from twoaxis.adapters.unknowns import Arithmetic, Conditions, Model
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
+
+#: DeepXDE keeps derivatives in one cache of the process, and a PDE its unknowns: only one thread
+#: evaluates at a time.
+ONE_AT_A_TIME = RLock()
 
 
 @dataclass(frozen=True, eq=False)

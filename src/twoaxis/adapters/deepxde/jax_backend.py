@@ -10,13 +10,14 @@ from typing import Any, Self, final
 import numpy as np
 
 from twoaxis.adapters.deepxde.backend import (
+    ONE_AT_A_TIME,
     Backend,
     CompiledLoss,
     as_columns,
     error_of,
     misfits_of,
 )
-from twoaxis.adapters.foreign import as_numpy, foreign, same_random_numbers
+from twoaxis.adapters.foreign import as_numpy, check_program, foreign
 from twoaxis.adapters.jacobians import JaxFunction
 from twoaxis.adapters.model_loss import LossAt
 from twoaxis.adapters.unknowns import JaxArithmetic, jax_jacobian
@@ -90,7 +91,7 @@ class JaxBackend(Backend):
 
         DeepXDE caches derivatives by the ``id`` of arrays, which Python reuses.
         """
-        with same_random_numbers(), self._jax.enable_x64(self.precision == "float64"):
+        with ONE_AT_A_TIME, self._jax.enable_x64(self.precision == "float64"):
             self._dde.gradients.clear()
             try:
                 yield
@@ -127,6 +128,12 @@ class JaxBackend(Backend):
             where, unknowns = self._points(points), self._unknowns(stored)
             found = self._program.compiled(self._weights, where, unknowns)
             return [as_numpy(part) for part in found]
+
+    def check_deterministic(self, points: FloatArray, stored: Mapping[Any, float]) -> None:
+        """Refuse a PDE that draws random numbers when it is compiled."""
+        with self._exact():
+            arrays = self._weights, self._points(points), self._unknowns(stored)
+            check_program(self._jax, "residual", self._program.evaluate, *arrays)
 
     def derivatives(self, points: FloatArray, stored: Mapping[Any, float]) -> list[FloatArray]:
         """Return one array (N, m, d) per equation, by forward mode."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, Self, final
 
 import numpy as np
 
 from twoaxis.adapters.deepxde.backend import (
+    ONE_AT_A_TIME,
     Backend,
     CompiledLoss,
     as_columns,
@@ -21,7 +22,6 @@ from twoaxis.adapters.foreign import (
     as_numpy,
     dtype_name,
     explained,
-    same_random_numbers,
 )
 from twoaxis.adapters.jacobians import TorchFunction
 from twoaxis.adapters.model_loss import LossAt, flat_tensors, put_into, torch_gradient
@@ -72,12 +72,8 @@ class PyTorchBackend(Backend):
     def _holding(self, stored: Mapping[Any, float]) -> Iterator[None]:
         """Set the unknowns to these values, and restore them and their gradients."""
         torch = self._torch
-        before = [(each, each.data, each.requires_grad, each.grad) for each in self._variables]
-        devices = [] if self._device is None else [self._device]
-        with ExitStack() as modes:
-            modes.enter_context(same_random_numbers(torch, devices))
-            modes.enter_context(torch.inference_mode(False))
-            modes.enter_context(torch.enable_grad())
+        with ONE_AT_A_TIME, torch.inference_mode(False), torch.enable_grad():
+            before = [(each, each.data, each.requires_grad, each.grad) for each in self._variables]
             self._dde.gradients.clear()
             try:
                 for place, variable in enumerate(self._variables):

@@ -10,6 +10,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from threading import RLock
 from typing import Any, Self, final
 
 import numpy as np
@@ -20,7 +21,6 @@ from twoaxis.adapters.foreign import (
     dtype_name,
     explained,
     foreign,
-    same_random_numbers,
 )
 from twoaxis.adapters.jacobians import TorchFunction
 from twoaxis.adapters.model_loss import LossAt, flat_tensors, put_into, torch_gradient
@@ -74,7 +74,7 @@ class Twin(Model):
 
     def __init__(self, torch: Any, pina: Any, solver: Any, precision: Precision) -> None:
         self.torch, self.label_tensor = torch, pina.LabelTensor
-        self.problem = solver.problem
+        self.problem, self._lock = solver.problem, RLock()
         ensemble = foreign("pina.solver", "pina", "twoaxis.from_pina").EnsembleSolver
         with explained(
             "networks that can be copied",
@@ -126,8 +126,8 @@ class Twin(Model):
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Restore the random numbers of PyTorch, Python and NumPy."""
-        with same_random_numbers(self.torch, [self.device]), self.torch.inference_mode(False):
+        """Evaluate outside of inference mode, in one thread at a time."""
+        with self._lock, self.torch.inference_mode(False):
             yield
 
     def equations(self, points: Sequence[Term], stored: Mapping[Any, float]) -> list[FloatArray]:
