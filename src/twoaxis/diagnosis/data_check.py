@@ -29,6 +29,7 @@ from twoaxis.diagnosis.field_check import (
 )
 from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable, labelled
+from twoaxis.labels import Labels, aligned
 from twoaxis.parameters import Center, Parameters
 from twoaxis.resolution import Resolution
 from twoaxis.resolution.data_fit import DataFit, LiveModel, Observed, deviation, noise_free_messages
@@ -125,7 +126,9 @@ def _no_noise(data: ArrayLike, subject: Subject) -> Message:
     """Say how far the field is from data of unknown noise, where its predictions are known."""
     add = "add noise=..., or a resolution"
     seen = real_array("data", data).ravel()
-    fitted = None if subject.fitted is None else np.ravel(subject.fitted)
+    fitted = None
+    if not (subject.fitted is None or isinstance(subject.fitted, Mapping)):
+        fitted = aligned("fitted", subject.fitted, Labels.of(data, "data")).ravel()
     known = np.isfinite(seen)
     if fitted is None or fitted.shape != seen.shape or not known.any():
         text = "the noise of the data is not known, so it cannot be said how well the field fits"

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.errors import InputError, check_callable
+from twoaxis.labels import Labels
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.progress import Advance
 
@@ -119,6 +120,8 @@ class ForwardModel:
     ----------
     runs : int
         Number of parameter points that the model was solved at so far.
+    labels : Labels or None
+        Of the entries of its output.
     """
 
     def __init__(
@@ -145,6 +148,7 @@ class ForwardModel:
         self._run = Run(forward, self.parameters, vectorized, name)
         check_callable(name, forward, self.parameters.argument_names)
         self._center = dict(center)
+        self.labels: Labels | None = None
         self.shape, self.center_values = self._call_at_center()
         self.entries: IndexArray = np.arange(self.size)
 
@@ -289,6 +293,8 @@ class ForwardModel:
             )
         if array.size == 0:
             raise InputError(f"{self.name} to return predictions", "an empty array", "return some")
+        labels = Labels.of(output if self.vectorized else output[0], f"what {self.name} returns")
+        self.labels = labels.after_first_axis() if labels and self.vectorized else labels
         return array.shape[1:], array.ravel()
 
 

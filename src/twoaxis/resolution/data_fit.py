@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.arrays import real_array
 from twoaxis.errors import InputError
+from twoaxis.labels import Labels, aligned
 from twoaxis.progress import Advance, progress_bar
 from twoaxis.resolution.direct_fit import DirectEstimator
 from twoaxis.resolution.interpolant_fit import Interpolant, local_interpolant
@@ -171,12 +172,15 @@ class Observed:
         Positions of these values in the layout as it was declared.
     messages : list of Message
         How many observations are missing, where any is.
+    labels : tuple of Labels or None
+        Of the layout as it was declared, and of what the forward model returns.
     """
 
     layout: WhitenedLayout
     values: FloatArray
     kept: IndexArray
     messages: list[Message]
+    labels: tuple[Labels | None, ...] = ()
 
 
 @dataclass
@@ -262,9 +266,9 @@ class LiveModel:
         # The data of the resolution itself are without what is missing.
         own = data is self.setup.data
         layouts = self.setup.layouts if own else self.setup.declared
-        shape = self.setup.model.shape
+        shape, known = self.setup.model.shape, self.setup.labels
         if layout is None and len(layouts) > 1:
-            if isinstance(data, Mapping) or real_array("data", data).shape != shape:
+            if isinstance(data, Mapping) or aligned("data", data, known).shape != shape:
                 raise InputError(
                     f"the layout that the data belong to, one of {', '.join(layouts)}",
                     f"{len(layouts)} layouts and layout=None",
@@ -281,12 +285,13 @@ class LiveModel:
         if isinstance(data, Mapping):
             chosen = {str(key): values for key, values in data.items() if str(key) == name}
         sites = {name: layouts[name]}
-        readings = checked_data(chosen, sites, shape, missing)
+        readings = checked_data(chosen, sites, shape, missing, known)
         (whitened,) = self.setup.whitened(self.noise, readings.layouts)
         declared = self.setup.declared[name] if own else layouts[name]
         kept = np.flatnonzero(np.isin(declared, whitened.sites))
         told = self.setup.readings if own and self.setup.readings is not None else readings
-        return Observed(whitened, readings.values[name], kept, told.messages(name))
+        labels = (told.labels.get(name), known)
+        return Observed(whitened, readings.values[name], kept, told.messages(name), labels)
 
     def fit(self, observed: Observed, *, progress: bool = True) -> DataFit:
         """Fit the observations and check the residuals of the fit."""

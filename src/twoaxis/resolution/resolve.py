@@ -133,7 +133,10 @@ def resolve(
     data : array or mapping of str to array, optional
         Real observations, in the shape that forward returns or one array for each layout. They
         are fitted too, and the residuals of the fit are checked for size, normality and
-        whiteness; a misfit raises a `twoaxis.MisfitWarning`.
+        whiteness; a misfit raises a `twoaxis.MisfitWarning`. Labels of xarray and pandas are
+        matched: data, noise and points are brought into the order of what forward returns, or of
+        the first of them that has labels, by their axes and entries; labels that do not match are
+        refused. Where just one has labels, its positions count.
     points : array, shape (N, k), optional
         Coordinates of the N entries that forward returns, for the whiteness check. By default
         the indices of each entry.
