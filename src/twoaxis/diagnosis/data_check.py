@@ -290,11 +290,26 @@ def _without_model(
     """Compare the field with data for which there is no forward model."""
     if isinstance(data, Mapping):
         return Matching(messages=(NO_RESOLUTION,))
+    _check_count(data, subject)
     observed = observed_alone(data, noise, missing)
     if observed is None:
         return Matching(messages=(NO_RESOLUTION, _no_noise(data, subject)))
     groups, messages = _of_field(observed, None, np.shape(data), {}, subject)
     return Matching(groups, (NO_RESOLUTION, *observed.messages, *messages))
+
+
+def _check_count(data: ArrayLike, subject: Subject) -> None:
+    """Refuse another number of data than the frozen residual predicts, missing ones included."""
+    if subject.certain or subject.fitted is None or isinstance(subject.fitted, Mapping):
+        return
+    count, array = np.size(subject.fitted), real_array("data", data)
+    if count not in (array.size, int((~np.isnan(array)).sum())):
+        raise InputError(
+            f"data with the {count} observations that the frozen residual predicts",
+            f"{array.size} values",
+            "pass the data that the field was trained on, in the order of observed; for others "
+            "add fitted=..., what the trained field predicts for each of them",
+        )
 
 
 def _where_observed(index: FloatArray, shape: tuple[int, ...], subject: Subject) -> FloatArray:

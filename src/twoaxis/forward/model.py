@@ -221,14 +221,26 @@ class ForwardModel:
         if self._engine is None or len(calls) < 2:
             yield from map(self._run, calls)
             return
+        came = 0
         try:
-            yield from self._engine.map(self._run, calls)
+            for output in self._engine.map(self._run, calls):
+                came += 1
+                if came <= len(calls):
+                    yield output
         except Exception as error:
             raise InputError(
                 f"an engine that can run {self.name}",
                 f"{type(error).__name__}: {error}",
                 "for processes, define it at the top level of a module, so that it can be pickled",
             ) from error
+        if came != len(calls):
+            raise InputError(
+                f"an engine whose map returns one result for each of {len(calls)} runs of "
+                f"{self.name}",
+                f"{came} results",
+                "return function(item) for every item, in their order; a "
+                "concurrent.futures.Executor does that, and leaving engine out runs here",
+            )
 
     def _read(self, output: Any, physical: dict[str, FloatArray]) -> FloatArray | str:
         """Return predictions at the observed entries, or the reason why there are none."""

@@ -239,7 +239,11 @@ def resolve(
     def informed(layouts: list[WhitenedLayout]) -> list[Information]:
         return [information(layout, derivative, setup.units) for layout in layouts]
 
-    informed(setup.whitened(setup.noise or setup.unit_noise))  # refuses unusable layouts early
+    # Unusable layouts are refused before the expensive part, and forward models that draw random
+    # numbers, the commonest reason for derivatives that change with the step.
+    first = informed(setup.whitened(setup.noise or setup.unit_noise))
+    if max(f.derivative_error.max() for f in first) > DERIVATIVE_ACCURACY:
+        setup.model.check_deterministic()
     chosen_method = _chosen_method(setup, method, replicas, bank)
     entries, check = bank, None
     while True:
@@ -610,7 +614,6 @@ def _accuracy_messages(
     worst = np.max([f.derivative_error for f in facts], axis=0)
     for name, change in zip(setup.parameters, (100 * worst).tolist(), strict=True):
         if change > 100 * DERIVATIVE_ACCURACY:
-            setup.model.check_deterministic()  # the commonest reason
             messages.append(
                 Message(
                     "resolution.derivative",
