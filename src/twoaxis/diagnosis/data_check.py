@@ -32,7 +32,14 @@ from twoaxis.io import Layout, Variable, labelled
 from twoaxis.labels import Labels, aligned
 from twoaxis.parameters import Center, Parameters
 from twoaxis.resolution import Resolution
-from twoaxis.resolution.data_fit import DataFit, LiveModel, Observed, deviation, noise_free_messages
+from twoaxis.resolution.data_fit import (
+    DataFit,
+    LiveModel,
+    Observed,
+    deviation,
+    minima_messages,
+    noise_free_messages,
+)
 from twoaxis.resolution.layouts import ALL_LAYOUTS, Missing, output_points
 from twoaxis.result import Message
 from twoaxis.statistics import squares_above
@@ -446,6 +453,7 @@ def _from_live(
     if not own:  # of its own data the resolution says it
         values = {fit.layout: observed.values}
         messages += noise_free_messages([fit], values, live.noise, live.setup.noise is None)
+        messages += minima_messages(known, [fit])
     return Matching(groups, (*messages, *observed.messages, *doubts))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -39,6 +40,7 @@ from twoaxis.resolution.data_fit import (
     estimate_noise,
     fit_data,
     fit_steps,
+    minima_messages,
     noise_free_messages,
 )
 from twoaxis.resolution.direct_fit import DirectEstimator, build_direct, seed_count
@@ -163,7 +165,8 @@ def resolve(
         more than 0.05 standard errors, the bank is refined, and a message says so. A bank that
         refinement does not bring below one standard error is refused.
     starts : int
-        Starting points of a direct fit.
+        Starting points of a direct fit. Data take more where these, or replicas, end in different
+        minima; with ``starts=1`` they do not.
     level : float
         Confidence level of the likelihood-profile sets.
     validate : int
@@ -271,6 +274,8 @@ def resolve(
             break
     refuse_useless(entries, check)
     newton = _gauss_newton(setup, estimator, whitened, draws)
+    if isinstance(estimator, DirectEstimator) and not all(f.center_won.all() for f in fits):
+        estimator = replace(estimator, several_minima=True)  # data are fitted from more starts
     data_fits = None
     if setup.data is not None:
         with progress_bar(
@@ -290,6 +295,7 @@ def resolve(
         *_direction_messages(setup, facts),
         *noise_free_messages(data_fits or [], setup.data or {}, known, setup.noise is None),
         *_misfit_messages(data_fits or []),
+        *minima_messages(setup.parameters, data_fits or []),
         *([] if setup.readings is None else setup.readings.messages()),
     ]
     for message in messages:
@@ -370,7 +376,7 @@ def _fitted_center(
     units = DIFFERENCE_SHARE * (high - low)
     with progress_bar("fitting the data", seed_count(len(known), starts), progress) as advance:
         fit = build_direct(setup.fit_model, setup.q, units, STEP * units, starts, advance)
-        found = fit.fit(layout, layout.row(setup.data[layout.name])[None])
+        found = fit.search(layout, layout.row(setup.data[layout.name])[None])
     ends = np.array([p.bounds for p in known.values()]).T  # exp(log(p)) is p only to rounding
     center = known.named(np.clip(known.physical(found.estimate[0]), *ends))
     where = f" on layout {layout.name}" if len(layouts) > 1 else ""
