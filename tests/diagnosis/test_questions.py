@@ -547,6 +547,16 @@ def test_data_and_field_of_other_lengths(length):
         audited(fitted=np.ones(length))
 
 
+@pytest.mark.parametrize("noise", [NOISE, None])
+def test_data_are_those_that_the_frozen_field_predicts(noise):
+    frozen = field(1.0, fitted=decay(TRUE))
+    for data in (readings()[1:], np.append(readings(), 0.0)):
+        with pytest.raises(ta.InputError, match="60 observations"):
+            ta.audit(frozen, data=data, noise=noise)
+    found = ta.audit(frozen, data=readings()[1:], noise=NOISE, fitted=decay(TRUE)[1:])
+    assert found.group("/field_fit") is not None
+
+
 def gaps():
     data = readings()
     data[[3, 30]] = np.nan

@@ -284,7 +284,9 @@ def test_an_integrator_that_stops_early_is_a_failed_run():
     assert "resolution.excluded_values" in [message.code for message in found.messages]
 
 
-def test_a_forward_model_that_draws_random_numbers():
+@pytest.mark.parametrize("method", ["bank", "direct", "interpolant", "linear"])
+@pytest.mark.parametrize("data", [None, np.exp(-1.1 * np.arange(9.0))])
+def test_a_forward_model_that_draws_random_numbers(method, data):
     generator = np.random.default_rng(0)
     with pytest.raises(ta.InputError) as raised:
         ta.resolve(
@@ -292,5 +294,7 @@ def test_a_forward_model_that_draws_random_numbers():
             {"k": ta.Parameter(truth=1.0, bounds=(0.5, 2.0))},
             noise=0.02,
             replicas=5,
+            method=method,
+            data=data,
         )
     assert "deterministic" in raised.value.expected

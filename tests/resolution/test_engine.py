@@ -105,3 +105,15 @@ def test_what_cannot_be_sent_is_named(processes):
 def test_an_engine_has_a_map(engine):
     with pytest.raises(ta.InputError, match=r"map method.*ProcessPoolExecutor"):
         resolved(lambda a, k: a * np.exp(-k * T), engine=engine)
+
+
+@pytest.mark.parametrize("change", [lambda found: found[:-1], lambda found: found + found[:1]])
+def test_an_engine_returns_one_result_for_each_run(model, change):
+    class Careless:
+        def map(self, function, items):
+            return change([function(item) for item in items])
+
+    with pytest.raises(ta.InputError, match="one result for each") as error:
+        resolved(model.decay, engine=Careless())
+    assert "leaving engine out runs here" in error.value.fix
+    assert np.isfinite(resolved(model.decay).data["estimate"]).all()

@@ -29,9 +29,17 @@ from twoaxis.diagnosis.field_check import (
 )
 from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable, labelled
+from twoaxis.labels import Labels, aligned
 from twoaxis.parameters import Center, Parameters
 from twoaxis.resolution import Resolution
-from twoaxis.resolution.data_fit import DataFit, LiveModel, Observed, deviation, noise_free_messages
+from twoaxis.resolution.data_fit import (
+    DataFit,
+    LiveModel,
+    Observed,
+    deviation,
+    minima_messages,
+    noise_free_messages,
+)
 from twoaxis.resolution.layouts import ALL_LAYOUTS, Missing, output_points
 from twoaxis.result import Message
 from twoaxis.statistics import squares_above
@@ -125,7 +133,9 @@ def _no_noise(data: ArrayLike, subject: Subject) -> Message:
     """Say how far the field is from data of unknown noise, where its predictions are known."""
     add = "add noise=..., or a resolution"
     seen = real_array("data", data).ravel()
-    fitted = None if subject.fitted is None else np.ravel(subject.fitted)
+    fitted = None
+    if not (subject.fitted is None or isinstance(subject.fitted, Mapping)):
+        fitted = aligned("fitted", subject.fitted, Labels.of(data, "data")).ravel()
     known = np.isfinite(seen)
     if fitted is None or fitted.shape != seen.shape or not known.any():
         text = "the noise of the data is not known, so it cannot be said how well the field fits"
@@ -287,11 +297,26 @@ def _without_model(
     """Compare the field with data for which there is no forward model."""
     if isinstance(data, Mapping):
         return Matching(messages=(NO_RESOLUTION,))
+    _check_count(data, subject)
     observed = observed_alone(data, noise, missing)
     if observed is None:
         return Matching(messages=(NO_RESOLUTION, _no_noise(data, subject)))
     groups, messages = _of_field(observed, None, np.shape(data), {}, subject)
     return Matching(groups, (NO_RESOLUTION, *observed.messages, *messages))
+
+
+def _check_count(data: ArrayLike, subject: Subject) -> None:
+    """Refuse another number of data than the frozen residual predicts, missing ones included."""
+    if subject.certain or subject.fitted is None or isinstance(subject.fitted, Mapping):
+        return
+    count, array = np.size(subject.fitted), real_array("data", data)
+    if count not in (array.size, int((~np.isnan(array)).sum())):
+        raise InputError(
+            f"data with the {count} observations that the frozen residual predicts",
+            f"{array.size} values",
+            "pass the data that the field was trained on, in the order of observed; for others "
+            "add fitted=..., what the trained field predicts for each of them",
+        )
 
 
 def _where_observed(index: FloatArray, shape: tuple[int, ...], subject: Subject) -> FloatArray:
@@ -428,6 +453,7 @@ def _from_live(
     if not own:  # of its own data the resolution says it
         values = {fit.layout: observed.values}
         messages += noise_free_messages([fit], values, live.noise, live.setup.noise is None)
+        messages += minima_messages(known, [fit])
     return Matching(groups, (*messages, *observed.messages, *doubts))
 
 

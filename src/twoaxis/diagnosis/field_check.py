@@ -23,6 +23,7 @@ from twoaxis.arrays import real_array
 from twoaxis.errors import InputError
 from twoaxis.geometry.regions import cell_regions
 from twoaxis.io import Layout, Variable, labelled
+from twoaxis.labels import Labels, aligned
 from twoaxis.resolution.data_fit import Observed
 from twoaxis.resolution.layouts import Missing, WhitenedLayout, checked_data, checked_noise
 from twoaxis.statistics import KNOWN, squares_above, squares_below
@@ -83,12 +84,13 @@ def observed_alone(
     if noise is None:
         return None
     shape = real_array("data", data).shape
+    labels = Labels.of(data, "data")
     every = {"data": np.arange(max(int(np.prod(shape)), 1))}
     readings = checked_data(data, every, shape, missing)
     sites = readings.layouts["data"]
-    white = checked_noise(noise, shape).whitener(sites, "data")
+    white = checked_noise(noise, shape, labels).whitener(sites, "data")
     layout = WhitenedLayout("data", sites, sites, white, np.zeros(len(sites)))
-    return Observed(layout, readings.values["data"], sites, readings.messages())
+    return Observed(layout, readings.values["data"], sites, readings.messages(), (labels,))
 
 
 def fitted_values(fitted: Any, observed: Observed, shape: tuple[int, ...]) -> FloatArray:
@@ -107,7 +109,7 @@ def fitted_values(fitted: Any, observed: Observed, shape: tuple[int, ...]) -> Fl
                 "name them like the layouts of the data",
             )
         fitted = fitted[layout.name]
-    array = real_array("fitted", fitted)
+    array = aligned("fitted", fitted, *observed.labels)
     dropped = sum(int(message.numbers["count"]) for message in observed.messages)
     if array.size == len(layout.sites) + dropped:
         found = array.ravel()[observed.kept]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.errors import InputError, check_callable
+from twoaxis.labels import Labels
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.progress import Advance
 
@@ -119,6 +120,8 @@ class ForwardModel:
     ----------
     runs : int
         Number of parameter points that the model was solved at so far.
+    labels : Labels or None
+        Of the entries of its output.
     """
 
     def __init__(
@@ -145,6 +148,7 @@ class ForwardModel:
         self._run = Run(forward, self.parameters, vectorized, name)
         check_callable(name, forward, self.parameters.argument_names)
         self._center = dict(center)
+        self.labels: Labels | None = None
         self.shape, self.center_values = self._call_at_center()
         self.entries: IndexArray = np.arange(self.size)
 
@@ -217,14 +221,26 @@ class ForwardModel:
         if self._engine is None or len(calls) < 2:
             yield from map(self._run, calls)
             return
+        came = 0
         try:
-            yield from self._engine.map(self._run, calls)
+            for output in self._engine.map(self._run, calls):
+                came += 1
+                if came <= len(calls):
+                    yield output
         except Exception as error:
             raise InputError(
                 f"an engine that can run {self.name}",
                 f"{type(error).__name__}: {error}",
                 "for processes, define it at the top level of a module, so that it can be pickled",
             ) from error
+        if came != len(calls):
+            raise InputError(
+                f"an engine whose map returns one result for each of {len(calls)} runs of "
+                f"{self.name}",
+                f"{came} results",
+                "return function(item) for every item, in their order; a "
+                "concurrent.futures.Executor does that, and leaving engine out runs here",
+            )
 
     def _read(self, output: Any, physical: dict[str, FloatArray]) -> FloatArray | str:
         """Return predictions at the observed entries, or the reason why there are none."""
@@ -289,6 +305,8 @@ class ForwardModel:
             )
         if array.size == 0:
             raise InputError(f"{self.name} to return predictions", "an empty array", "return some")
+        labels = Labels.of(output if self.vectorized else output[0], f"what {self.name} returns")
+        self.labels = labels.after_first_axis() if labels and self.vectorized else labels
         return array.shape[1:], array.ravel()
 
 

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.arrays import check_seed, is_integer, real_array
+from twoaxis.arrays import check_seed, is_integer
 from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel
+from twoaxis.labels import Labels, aligned, first_labels
 from twoaxis.observations import standard_noise
 from twoaxis.parameters import Parameters
 from twoaxis.resolution.direct_fit import DirectEstimator
@@ -61,11 +62,14 @@ class Simulator:
         Flat indices into the output of the forward model.
     white : Whitener
         Of the noise at these sites.
+    labels : Labels, optional
+        Of what the forward model returns, or of the noise in the same shape.
     """
 
     model: ForwardModel
     sites: NDArray[np.intp]
     white: Whitener
+    labels: Labels | None = None
 
     @property
     def factor(self) -> FloatArray:
@@ -143,7 +147,8 @@ class Simulator:
 
     def observed(self, data: ArrayLike) -> FloatArray:
         """Return observed values in the order of the layout."""
-        array = real_array("data", data)
+        known = self.labels
+        array = aligned("data", data, None if known is None else known.at(self.sites), known)
         fix = "list the layout in the order of forward, and the data with it"
         check_order(array, self.model.shape, self.sites, fix)
         if array.shape == self.sites.shape:
@@ -179,9 +184,10 @@ def build_simulator(
     model = ForwardModel(forward, parameters, center, vectorized=vectorized)
     named = None if layout is None else {LAYOUT: layout}
     ((name, sites),) = checked_layouts(named, model.size).items()
-    known = checked_noise(noise, model.shape)
+    labels = model.labels or first_labels(model.shape, {"noise": noise})
+    known = checked_noise(noise, model.shape, labels)
     model.observe(sites)
-    return Simulator(model, sites, known.whitener(sites, name))
+    return Simulator(model, sites, known.whitener(sites, name), labels)
 
 
 def noise_draws(

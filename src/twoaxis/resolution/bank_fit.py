@@ -28,7 +28,7 @@ from twoaxis.least_squares import Minimum
 from twoaxis.progress import Advance
 from twoaxis.resolution.fisher import Information
 from twoaxis.resolution.layouts import WhitenedLayout
-from twoaxis.resolution.matched_fit import Estimator, Fits, joined
+from twoaxis.resolution.matched_fit import Estimator, Fits, joined, stacked_parts
 from twoaxis.resolution.setup import Setup
 from twoaxis.statistics import squares_limit
 
@@ -123,10 +123,11 @@ class BankEstimator:
         advance: Advance | None = None,
     ) -> Fits:
         """Return the fits with the ends of the sets in which the deviance is below `limit`."""
-        found = _with_sets(fits, polynomials(self.bank, layout, rows), limit)
+        chi2 = polynomials(self.bank, layout, rows)
+        found = _with_sets(fits, chi2, limit)
         if advance is not None:
             advance(2 * len(rows))  # both ends of each set
-        return found
+        return replace(found, parts=_parts(found, chi2, limit))
 
     def refit(
         self,
@@ -204,6 +205,40 @@ def _with_sets(fits: Fits, chi2: Polynomials, limit: float) -> Fits:
         open_lower=open_lower[:, None],
         open_upper=open_upper[:, None],
     )
+
+
+def _parts(fits: Fits, chi2: Polynomials, limit: float) -> FloatArray:
+    """Return the separate intervals of each set, as far as knots and local minima show them."""
+    assert fits.lower is not None
+    assert fits.upper is not None
+    of_row, place, _, _ = _local_minima(chi2)
+    found = []
+    for row, highest in enumerate((fits.chi2 + limit).tolist()):
+        points = np.union1d(chi2.knots, place[of_row == row])
+        interval, d = chi2.locate(points)
+        inside = chi2.value(interval, np.full(len(points), row), d) <= highest
+        change = np.flatnonzero(inside[1:] != inside[:-1])
+        crossing = _crossings(chi2, row, highest, points, change, inside)
+        ends = np.concatenate([points[:1][inside[:1]], crossing, points[-1:][inside[-1:]]])
+        ends[0], ends[-1] = fits.lower[row, 0], fits.upper[row, 0]
+        found.append([list(zip(ends[::2].tolist(), ends[1::2].tolist(), strict=True))])
+    return stacked_parts(found)
+
+
+def _crossings(
+    chi2: Polynomials,
+    row: int,
+    highest: float,
+    points: FloatArray,
+    change: IndexArray,
+    inside: NDArray[np.bool_],
+) -> FloatArray:
+    """Return where chi2 of a row is `highest`, after each point at which it changes side."""
+    interval, _ = chi2.locate(points[change])
+    origin, rows = chi2.knots[interval], np.full(len(change), row)
+    near = points[np.where(inside[change], change, change + 1)] - origin
+    far = points[np.where(inside[change], change + 1, change)] - origin
+    return origin + _bisect(lambda at: chi2.value(interval, rows, at) > highest, near, far)
 
 
 def polynomials(bank: Bank, layout: WhitenedLayout, rows: FloatArray) -> Polynomials:

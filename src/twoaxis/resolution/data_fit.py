@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.arrays import real_array
 from twoaxis.errors import InputError
+from twoaxis.labels import Labels, aligned
+from twoaxis.parameters import Parameters
 from twoaxis.progress import Advance, progress_bar
 from twoaxis.resolution.direct_fit import DirectEstimator
 from twoaxis.resolution.interpolant_fit import Interpolant, local_interpolant
@@ -76,7 +78,7 @@ def estimate_noise(setup: Setup, estimator: Estimator) -> Noise:
     data, total, freedom = setup.data, 0.0, 0
     layouts = setup.whitened(setup.unit_noise)
     for layout in layouts:
-        fits = estimator.fit(layout, layout.row(data[layout.name])[None])
+        fits = fit_row(estimator, layout, layout.row(data[layout.name])[None])
         total += float(fits.chi2[0])
         freedom += len(layout.sites) - fits.estimate.shape[1]
     size = deviation(np.concatenate([data[layout.name] for layout in layouts]))
@@ -118,6 +120,64 @@ def noise_free_messages(
     return messages
 
 
+def minima_messages(parameters: Parameters, fits: Iterable[DataFit]) -> list[Message]:
+    """Say where data have several minima, or allow a parameter in separate intervals.
+
+    Of a function the parameter with the most intervals stands for all its nodes.
+    """
+    messages = []
+    for fit in fits:
+        chi2 = fit.fits.minima_chi2
+        if chi2 is not None and not fit.fits.center_won[0]:
+            higher, starts = float(chi2[0, 0] - fit.fits.chi2[0]), chi2.shape[1]
+            agreeing = int(fit.fits.agreeing_starts[0])
+            text = (
+                f"layout {fit.layout}: the start at the center ends in another minimum, whose chi2 "
+                f"is {higher:.3g} higher than that of the estimate, the lowest of {starts} starts; "
+                f"{agreeing} of them agree"
+            )
+            numbers = {"higher": higher, "starts": float(starts), "agreeing": float(agreeing)}
+            messages.append(Message("resolution.data_minima", text, numbers=numbers))
+        parts = fit.fits.parts
+        if parts is None:
+            continue
+        counts = np.isfinite(parts[0, :, :, 0]).sum(axis=1)
+        place = {name: j for j, name in enumerate(parameters)}
+        told = [place[name] for name in parameters.scalars]
+        for group in parameters.functions.values():
+            nodes = [place[name] for name in group.members]
+            told.append(max(nodes, key=lambda j: counts[j]))
+        names = list(parameters)
+        for j in told:
+            if counts[j] < 2:
+                continue
+            name = names[j]
+            values = np.asarray(parameters[name].to_value(parts[0, j, : counts[j]]))
+            text = " and ".join(f"{low:.4g} to {high:.4g}" for low, high in values.tolist())
+            numbers = {"intervals": float(counts[j])}
+            for k, (low, high) in enumerate(values.tolist(), 1):
+                numbers |= {f"lower {k}": low, f"upper {k}": high}
+            messages.append(
+                Message(
+                    "resolution.separate_intervals",
+                    f"layout {fit.layout}: the data allow {name} in {counts[j]} separate "
+                    f"intervals, {text}; the interval that is reported spans all of them",
+                    "warning",
+                    numbers,
+                )
+            )
+    return messages
+
+
+def fit_row(
+    estimator: Estimator, layout: WhitenedLayout, row: FloatArray, advance: Advance | None = None
+) -> Fits:
+    """Fit data, (1, n): a direct fit is made from more starts where there are several minima."""
+    if isinstance(estimator, DirectEstimator):
+        return estimator.search(layout, row, advance)
+    return estimator.fit(layout, row, advance)
+
+
 def fit_steps(setup: Setup) -> int:
     """Return by how much `fit_data` advances a progress bar: the fit, and the ends of the sets."""
     return 1 + 2 * len(setup.parameters)
@@ -133,7 +193,8 @@ def fit_data(
     """Fit the observed values of one layout and check the residuals."""
     rows = layout.row(values)[None]
     limit = squares_limit(setup.level, freedom=layout.freedom)
-    fits = estimator.sets(layout, rows, estimator.fit(layout, rows, advance), limit, advance)
+    fits = fit_row(estimator, layout, rows, advance)
+    fits = estimator.sets(layout, rows, fits, limit, advance)
     dimension = fits.estimate.shape[1]
     residuals = rows[0] - estimator.predict(layout, fits.estimate[0])
     freedom = len(residuals) - dimension
@@ -164,12 +225,15 @@ class Observed:
         Positions of these values in the layout as it was declared.
     messages : list of Message
         How many observations are missing, where any is.
+    labels : tuple of Labels or None
+        Of the layout as it was declared, and of what the forward model returns.
     """
 
     layout: WhitenedLayout
     values: FloatArray
     kept: IndexArray
     messages: list[Message]
+    labels: tuple[Labels | None, ...] = ()
 
 
 @dataclass
@@ -255,9 +319,9 @@ class LiveModel:
         # The data of the resolution itself are without what is missing.
         own = data is self.setup.data
         layouts = self.setup.layouts if own else self.setup.declared
-        shape = self.setup.model.shape
+        shape, known = self.setup.model.shape, self.setup.labels
         if layout is None and len(layouts) > 1:
-            if isinstance(data, Mapping) or real_array("data", data).shape != shape:
+            if isinstance(data, Mapping) or aligned("data", data, known).shape != shape:
                 raise InputError(
                     f"the layout that the data belong to, one of {', '.join(layouts)}",
                     f"{len(layouts)} layouts and layout=None",
@@ -274,12 +338,13 @@ class LiveModel:
         if isinstance(data, Mapping):
             chosen = {str(key): values for key, values in data.items() if str(key) == name}
         sites = {name: layouts[name]}
-        readings = checked_data(chosen, sites, shape, missing)
+        readings = checked_data(chosen, sites, shape, missing, known)
         (whitened,) = self.setup.whitened(self.noise, readings.layouts)
         declared = self.setup.declared[name] if own else layouts[name]
         kept = np.flatnonzero(np.isin(declared, whitened.sites))
         told = self.setup.readings if own and self.setup.readings is not None else readings
-        return Observed(whitened, readings.values[name], kept, told.messages(name))
+        labels = (told.labels.get(name), known)
+        return Observed(whitened, readings.values[name], kept, told.messages(name), labels)
 
     def fit(self, observed: Observed, *, progress: bool = True) -> DataFit:
         """Fit the observations and check the residuals of the fit."""
@@ -431,7 +496,7 @@ class LiveModel:
             return known
         layout = observed.layout
         fits = (
-            self.estimator.fit(layout, layout.row(observed.values)[None])
+            fit_row(self.estimator, layout, layout.row(observed.values)[None])
             if fit is None
             else fit.fits
         )

@@ -19,7 +19,13 @@ from twoaxis.least_squares import GAIN_ATOL, Minimum, minimize
 from twoaxis.progress import Advance
 from twoaxis.resolution.fisher import sensitivities
 from twoaxis.resolution.layouts import WhitenedLayout
-from twoaxis.resolution.matched_fit import Fits, joined, portions, profile_start
+from twoaxis.resolution.matched_fit import (
+    Fits,
+    joined,
+    portions,
+    profile_start,
+    stacked_parts,
+)
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -43,6 +49,9 @@ SEED_VALUES = 32_000_000
 SLOPES_MEMORY = 6.4e7
 # Two starts found the same minimum when their chi2 differ by less than this.
 SAME_MINIMUM = 1e-3
+# Data with several minima are fitted from this many times as many starts, and then from twice as
+# many again, until that finds no lower minimum.
+MORE_STARTS = 4
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,8 @@ class DirectEstimator:
         Number of starts of each dataset, the center included.
     failures : list
         Starting points at which the model failed, each with its reason.
+    several_minima : bool
+        Whether fits of other datasets ended in several minima.
     """
 
     model: ForwardModel
@@ -77,6 +88,7 @@ class DirectEstimator:
     starts: int
     failures: list[tuple[dict[str, float], str]]
     method: str = "direct"
+    several_minima: bool = False
 
     @property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
@@ -92,6 +104,32 @@ class DirectEstimator:
                 advance(len(portion))
         return joined(found)
 
+    def search(
+        self, layout: WhitenedLayout, rows: FloatArray, advance: Advance | None = None
+    ) -> Fits:
+        """Fit data: like `fit`, from more starts where there are several minima.
+
+        That is so where the starts end in different ones, or fits of other datasets did. There are
+        then `MORE_STARTS` times as many, and twice as many again as long as a lower minimum turns
+        up. A single start was asked for where there is only one.
+        """
+        fits = self.fit(layout, rows, advance)
+        assert fits.minima_chi2 is not None  # of a multistart fit
+        several = (fits.minima_chi2 > fits.chi2[:, None] + SAME_MINIMUM).any()
+        if self.starts < 2 or not (several or self.several_minima):
+            return fits
+        number, count = self.starts, MORE_STARTS * self.starts
+        while True:
+            more = self.starts_of(layout, rows, count)[:, number:]
+            if not more.shape[1]:
+                return fits
+            found = multistart_fit(self, layout, rows, more)
+            lower = found.chi2 < fits.chi2 - SAME_MINIMUM
+            fits = _lower_of(fits, found, lower)
+            if not lower.any():
+                return fits
+            number, count = number + more.shape[1], 2 * count
+
     def sets(
         self,
         layout: WhitenedLayout,
@@ -104,12 +142,11 @@ class DirectEstimator:
 
         The set holds the values whose deviance is below `limit`.
 
-        One parameter needs no refit: its whole profile is computed, and the ends are those of
-        the hull of the set. For several, the profile is followed outward from the estimate, from
-        the width that the Fisher information predicts. That finds the ends of the connected set
-        around the estimate. It is widened to other parts of the set where a start of the fit
-        ended in another minimum within the limit, or where a starting point itself lies within
-        it; a part that neither has seen is not found.
+        One parameter needs no refit: its whole profile is computed. For several, the profile is
+        followed outward from the estimate, from the width that the Fisher information predicts.
+        That finds the connected set around the estimate. Other parts are found where a start of the
+        fit ended in another minimum within the limit, or where a starting point itself lies within
+        it; a part that neither has seen is not found. The ends are those of the hull of all parts.
 
         The progress bar advances by one for each end.
         """
@@ -117,24 +154,32 @@ class DirectEstimator:
         low, high = self.bounds
         ends = np.empty((count, dimension, 2))
         is_open = np.zeros((count, dimension, 2), dtype=bool)
+        parts: list[list[list[tuple[float, float]]]] = []
         for row in range(count):
             if dimension == 1:
+                crossings: list[float] = []
                 for side, bound in ((0, low[0]), (1, high[0])):
-                    ends[row, 0, side], is_open[row, 0, side] = self._scanned_end(
+                    found, is_open[row, 0, side] = self._scanned_crossings(
                         layout, rows[row], fits.estimate[row, 0], fits.chi2[row] + limit, bound
                     )
+                    ends[row, 0, side] = found[-1]
+                    crossings += found
                     if advance is not None:
                         advance(1)
+                crossings.sort()
+                parts.append([list(zip(crossings[::2], crossings[1::2], strict=True))])
             else:
-                ends[row], is_open[row] = self._followed_ends(
+                ends[row], is_open[row], of_row = self._followed_ends(
                     layout, rows[row], fits, row, limit, advance
                 )
+                parts.append(of_row)
         return replace(
             fits,
             lower=ends[..., 0],
             upper=ends[..., 1],
             open_lower=is_open[..., 0],
             open_upper=is_open[..., 1],
+            parts=stacked_parts(parts),
         )
 
     def predict(self, layout: WhitenedLayout, coordinates: FloatArray) -> FloatArray:
@@ -157,10 +202,13 @@ class DirectEstimator:
         (found,) = self._slopes(layout, q, here, every, *self.bounds)
         return np.asarray(found)
 
-    def starts_of(self, layout: WhitenedLayout, rows: FloatArray) -> FloatArray:
+    def starts_of(
+        self, layout: WhitenedLayout, rows: FloatArray, count: int | None = None
+    ) -> FloatArray:
         """Return the center and the best seeds of every row, shape (R, starts, d).
 
-        A seed close to a better one would lead to the same minimum and is skipped.
+        A seed close to a better one would lead to the same minimum and is skipped. There are fewer
+        than `count` where no other seeds are left.
         """
         center = np.broadcast_to(self.center, (len(rows), 1, len(self.center)))
         if not len(self.seeds):
@@ -170,7 +218,9 @@ class DirectEstimator:
         place = (self.seeds - low) / (high - low)
         near = np.abs(place[:, None] - place).max(axis=-1) < len(place) ** (-1 / place.shape[1])
         chosen = [center]
-        for _ in range(min(self.starts - 1, len(self.seeds))):
+        for _ in range((self.starts if count is None else count) - 1):
+            if not np.isfinite(misfit).any():
+                break
             best = misfit.argmin(axis=1)
             chosen.append(self.seeds[best][:, None])
             misfit = np.where(near[best], np.inf, misfit)
@@ -248,10 +298,13 @@ class DirectEstimator:
             found.append(np.sum(deviations**2, axis=1) - 2 * rows @ deviations.T)
         return np.concatenate(found, axis=1)
 
-    def _scanned_end(
+    def _scanned_crossings(
         self, layout: WhitenedLayout, row: FloatArray, estimate: float, highest: float, bound: float
-    ) -> tuple[float, bool]:
-        """Outermost place where chi2 of one parameter crosses `highest` before `bound`."""
+    ) -> tuple[list[float], bool]:
+        """Return where chi2 of one parameter crosses `highest`, from the estimate to `bound`.
+
+        And whether the set reaches the bound, which is then the last of them.
+        """
 
         def chi_squares(points: FloatArray) -> FloatArray:
             misfit = row - layout.deviations(self.model(points).values)
@@ -264,23 +317,27 @@ class DirectEstimator:
             return np.where(np.isfinite(chi2), chi2 - highest, 1e6)
 
         if estimate == bound:
-            return bound, True
+            return [bound], True
         # The set may have gaps: chi2 is computed all the way to the bound, densely near the
         # estimate.
         near = np.geomspace(1e-3, 1, SCANNED_POINTS // 8)
         shares = np.union1d(near, np.linspace(0, 1, SCANNED_POINTS + 1)[1:])
         values = estimate + (bound - estimate) * shares
-        inside = np.flatnonzero(excesses(values) < 0)
-        outermost = int(inside[-1]) if inside.size else -1
-        if outermost == len(values) - 1:
-            return bound, True
-        crossing = brentq(
-            lambda value: float(excesses(np.array([value]))[0]),
-            values[outermost] if outermost >= 0 else estimate,
-            values[outermost + 1],
-            xtol=1e-10 * abs(bound - estimate),
-        )
-        return float(crossing), False
+        inside = np.append(True, excesses(values) < 0)
+        values = np.append(estimate, values)
+        crossings = [
+            float(
+                brentq(
+                    lambda value: float(excesses(np.array([value]))[0]),
+                    values[k],
+                    values[k + 1],
+                    xtol=1e-10 * abs(bound - estimate),
+                )
+            )
+            for k in np.flatnonzero(inside[1:] != inside[:-1])
+        ]
+        is_open = bool(inside[-1])
+        return crossings + [bound] * is_open, is_open
 
     def _followed_ends(
         self,
@@ -290,8 +347,8 @@ class DirectEstimator:
         number: int,
         limit: float,
         advance: Advance | None,
-    ) -> tuple[FloatArray, BoolArray]:
-        """Ends of the profile sets of one row, (d, 2), and whether they reach a bound."""
+    ) -> tuple[FloatArray, BoolArray, list[list[tuple[float, float]]]]:
+        """Ends of the profile sets of one row, (d, 2), whether they reach a bound, and parts."""
         estimate, lowest = fits.estimate[number], float(fits.chi2[number])
         target = lowest + limit
         column, side = np.divmod(np.arange(2 * len(estimate)), 2)
@@ -300,6 +357,7 @@ class DirectEstimator:
         ends, is_open = self._follow(
             layout, row, origin, np.full(len(side), lowest), column, side, target, advance
         )
+        parts = [[(low, high)] for low, high in ends.reshape(-1, 2).tolist()]
         # Other points that are known to lie within the limit may lead farther out.
         known, chi2 = self._known_points(layout, row, fits, number)
         known, chi2 = known[chi2 < target], chi2[chi2 < target]
@@ -308,10 +366,41 @@ class DirectEstimator:
             beyond = np.flatnonzero(side * (known[outermost, column] - ends) > 0)
             if beyond.size:
                 start = outermost[beyond]
-                ends[beyond], is_open[beyond] = self._follow(
-                    layout, row, known[start], chi2[start], column[beyond], side[beyond], target
-                )
-        return ends.reshape(-1, 2), is_open.reshape(-1, 2)
+                # Outward to the end of the set, and back to where this part of it begins.
+                both = np.concatenate([side[beyond], -side[beyond]])
+                found, reaches = self._follow(
+                    layout, row, np.tile(known[start], (2, 1)), np.tile(chi2[start], 2),
+                    np.tile(column[beyond], 2), both, target,
+                )  # fmt: skip
+                outer, inner = np.split(found, 2)
+                ends[beyond], is_open[beyond] = outer, np.split(reaches, 2)[0]
+                for j, one, other in zip(column[beyond].tolist(), inner, outer, strict=True):
+                    parts[j].append((float(min(one, other)), float(max(one, other))))
+            for j, part in enumerate(parts):
+                self._add_parts(layout, row, j, part, known, chi2, target)
+        return ends.reshape(-1, 2), is_open.reshape(-1, 2), parts
+
+    def _add_parts(
+        self,
+        layout: WhitenedLayout,
+        row: FloatArray,
+        column: int,
+        parts: list[tuple[float, float]],
+        known: FloatArray,
+        chi2: FloatArray,
+        target: float,
+    ) -> None:
+        """Add the parts of one parameter's set around known points that lie in none of `parts`."""
+        place = known[:, column]
+        outside = np.all([(place < low) | (place > high) for low, high in parts], axis=0)
+        while outside.any():
+            k = np.flatnonzero(outside)[chi2[outside].argmin()]
+            (low, high), _ = self._follow(
+                layout, row, known[[k, k]], chi2[[k, k]], np.full(2, column), np.array([-1, 1]),
+                target,
+            )  # fmt: skip
+            parts.append((float(min(low, place[k])), float(max(high, place[k]))))
+            outside &= (place < parts[-1][0]) | (place > parts[-1][1])
 
     def _known_points(
         self, layout: WhitenedLayout, row: FloatArray, fits: Fits, number: int
@@ -428,6 +517,31 @@ class DirectEstimator:
             for old, new in zip(found, again, strict=True):
                 old[failed] = new
         return found
+
+
+def _lower_of(one: Fits, other: Fits, lower: BoolArray) -> Fits:
+    """Return `one`, with the rows of `other` that are lower, and the starts of both."""
+    assert one.minima is not None
+    assert one.minima_chi2 is not None
+    assert other.minima is not None
+    assert other.minima_chi2 is not None
+    chosen = {
+        name: np.where(lower.reshape(-1, *[1] * (mine.ndim - 1)), getattr(other, name), mine)
+        for name in (
+            "estimate", "chi2", "on_bound", "converged", "deviance", "joint_deviance", "held",
+        )
+        if (mine := getattr(one, name)) is not None
+    }  # fmt: skip
+    chi2 = np.concatenate([one.minima_chi2, other.minima_chi2], axis=1)
+    same = chi2 <= chosen["chi2"][:, None] + SAME_MINIMUM
+    return replace(
+        one,
+        **chosen,
+        agreeing_starts=same.sum(axis=1),
+        center_won=same[:, 0],
+        minima=np.concatenate([one.minima, other.minima], axis=1),
+        minima_chi2=chi2,
+    )
 
 
 class Solver(Protocol):

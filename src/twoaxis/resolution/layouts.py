@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-from twoaxis.arrays import real_array, refuse_columns
+from twoaxis.arrays import refuse_columns
 from twoaxis.errors import InputError, refuse_masked
+from twoaxis.labels import Labels, aligned
 from twoaxis.result import Message
 from twoaxis.statistics import KNOWN
 
@@ -218,15 +219,18 @@ class Noise:
             ) from None
 
 
-def checked_noise(noise: ArrayLike | Noise, shape: tuple[int, ...]) -> Noise:
+def checked_noise(
+    noise: ArrayLike | Noise, shape: tuple[int, ...], labels: Labels | None = None
+) -> Noise:
     """Read noise as one standard deviation, one per entry, or a covariance over the entries.
 
-    That of a refinement is ready, and knows what it was estimated from.
+    `labels` are those of the entries, where they have any. The noise of a refinement is ready, and
+    knows what it was estimated from.
     """
     if isinstance(noise, Noise):
         return noise
     size = int(np.prod(shape))
-    array = real_array("noise", noise)
+    array = aligned("noise", noise, None if labels is None else labels.squared(), labels)
     if not np.isfinite(array).all():
         raise InputError("finite noise", "values that are not finite", "pass finite numbers")
     if array.ndim == 0 or array.shape == shape or array.shape == (size,):
@@ -255,13 +259,15 @@ def checked_noise(noise: ArrayLike | Noise, shape: tuple[int, ...]) -> Noise:
     )
 
 
-def output_points(points: ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
+def output_points(
+    points: ArrayLike | None, shape: tuple[int, ...], labels: Labels | None = None
+) -> FloatArray:
     """Return where the entries of the output lie, shape (N, k); by default, their indices."""
     size = int(np.prod(shape))
     if points is None:
         return np.column_stack(np.unravel_index(np.arange(size), shape or (1,))).astype(float)
     refuse_columns(points)
-    array = real_array("points", points)
+    array = aligned("points", points, None if labels is None else labels.flat())
     if array.ndim != 2 or len(array) != size or not np.isfinite(array).all():
         raise InputError(
             f"points as finite numbers of shape ({size}, k), a row for each entry",
@@ -283,11 +289,14 @@ class Readings:
         The sites of these values: those of the layout without the ones that are missing.
     dropped : dict of str to int
         How many are missing, where any is.
+    labels : dict of str to Labels or None
+        Of every layout as it was declared.
     """
 
     values: dict[str, FloatArray]
     layouts: dict[str, IndexArray]
     dropped: dict[str, int]
+    labels: dict[str, Labels | None]
 
     def messages(self, layout: str | None = None) -> list[Message]:
         """Say how many observations were left out, on one layout or on all."""
@@ -317,6 +326,7 @@ def checked_data(
     layouts: Mapping[str, IndexArray],
     shape: tuple[int, ...],
     missing: Missing = "raise",
+    labels: Labels | None = None,
 ) -> Readings:
     """Return observed values by layout.
 
@@ -330,28 +340,36 @@ def checked_data(
     missing : {"raise", "drop"}
         What to do with NaN: refuse the data, or leave those sites out of the layout. An infinite
         value is always refused.
+    labels : Labels, optional
+        Of what forward returns.
     """
     if missing not in get_args(Missing):
         raise InputError('missing "raise" or "drop"', f"missing={missing!r}", "choose one of them")
+    # Where forward has no labels, those of the data say what belongs to them.
+    known = {name: None if labels is None else labels.at(each) for name, each in layouts.items()}
     if isinstance(data, Mapping):
-        named = {str(name): real_array("data", values) for name, values in data.items()}
-        if set(named) != set(layouts):
+        given = {str(name): values for name, values in data.items()}
+        if set(given) != set(layouts):
             raise InputError(
                 f"data for the layouts {', '.join(layouts)}",
-                f"data for {', '.join(named) or 'none'}",
+                f"data for {', '.join(given) or 'none'}",
                 "give one array for each layout, under the same name",
             )
+        if labels is None:
+            known = {name: Labels.of(values, "data") for name, values in given.items()}
+        named = {name: aligned("data", values, known[name]) for name, values in given.items()}
     else:
-        array = real_array("data", data)
-        one = next(iter(layouts.values()))
+        name, one = next(iter(layouts.items()))
+        array = aligned("data", data, known[name] if len(layouts) == 1 else None, labels)
         if array.shape in ((*shape, 1), (*one.shape, 1)):  # a column, as networks return them
             array = array[..., 0]
-        fix = f"pass data={{{next(iter(layouts))!r}: values}}, in the order of the layout"
+        fix = f"pass data={{{name!r}: values}}, in the order of the layout"
         check_order(array, shape, one, fix)
         if array.shape == shape:
             named = {name: array.ravel()[sites] for name, sites in layouts.items()}
         elif len(layouts) == 1 and array.shape == one.shape:
-            named = {next(iter(layouts)): array}
+            named = {name: array}
+            known[name] = Labels.of(data, "data") if labels is None else known[name]
         else:
             raise InputError(
                 f"data in the shape {shape} that forward returns, or one array for each layout",
@@ -381,4 +399,4 @@ def checked_data(
         if absent.any():
             named[name], kept[name] = values[~absent], layouts[name][~absent]
             dropped[name] = int(absent.sum())
-    return Readings(named, kept, dropped)
+    return Readings(named, kept, dropped, known)

@@ -31,7 +31,7 @@ linear (`twoaxis.resolution.linear_fit`)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Protocol
 
@@ -88,6 +88,8 @@ class Fits:
         Ends of the likelihood-profile set of each parameter; of its hull where it has gaps.
     open_lower, open_upper : array of bool, shape (R, d), optional
         Whether the set reaches the end of the usable range.
+    parts : array, shape (R, d, K, 2), optional
+        Both ends of the separate intervals of each set of data, lowest first, then NaN.
     """
 
     estimate: FloatArray
@@ -105,6 +107,30 @@ class Fits:
     upper: FloatArray | None = None
     open_lower: BoolArray | None = None
     open_upper: BoolArray | None = None
+    parts: FloatArray | None = None
+
+
+def stacked_parts(
+    intervals: Sequence[Sequence[Sequence[tuple[float, float]]]],
+) -> FloatArray:
+    """Return the intervals of every row and parameter as `Fits.parts`; overlapping ones as one."""
+    united = [[_united(one) for one in row] for row in intervals]
+    most = max(len(one) for row in united for one in row)
+    parts = np.full((len(united), len(united[0]), most, 2), np.nan)
+    for r, row in enumerate(united):
+        for j, one in enumerate(row):
+            parts[r, j, : len(one)] = one
+    return parts
+
+
+def _united(intervals: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    found: list[tuple[float, float]] = []
+    for low, high in sorted(intervals):
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        else:
+            found.append((low, high))
+    return found
 
 
 def joined(portions: list[Fits]) -> Fits:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -39,6 +40,7 @@ from twoaxis.resolution.data_fit import (
     estimate_noise,
     fit_data,
     fit_steps,
+    minima_messages,
     noise_free_messages,
 )
 from twoaxis.resolution.direct_fit import DirectEstimator, build_direct, seed_count
@@ -133,7 +135,10 @@ def resolve(
     data : array or mapping of str to array, optional
         Real observations, in the shape that forward returns or one array for each layout. They
         are fitted too, and the residuals of the fit are checked for size, normality and
-        whiteness; a misfit raises a `twoaxis.MisfitWarning`.
+        whiteness; a misfit raises a `twoaxis.MisfitWarning`. Labels of xarray and pandas are
+        matched: data, noise and points are brought into the order of what forward returns, or of
+        the first of them that has labels, by their axes and entries; labels that do not match are
+        refused. Where just one has labels, its positions count.
     points : array, shape (N, k), optional
         Coordinates of the N entries that forward returns, for the whiteness check. By default
         the indices of each entry.
@@ -160,7 +165,8 @@ def resolve(
         more than 0.05 standard errors, the bank is refined, and a message says so. A bank that
         refinement does not bring below one standard error is refused.
     starts : int
-        Starting points of a direct fit.
+        Starting points of a direct fit. Data take more where these, or replicas, end in different
+        minima; with ``starts=1`` they do not.
     level : float
         Confidence level of the likelihood-profile sets.
     validate : int
@@ -236,7 +242,11 @@ def resolve(
     def informed(layouts: list[WhitenedLayout]) -> list[Information]:
         return [information(layout, derivative, setup.units) for layout in layouts]
 
-    informed(setup.whitened(setup.noise or setup.unit_noise))  # refuses unusable layouts early
+    # Unusable layouts are refused before the expensive part, and forward models that draw random
+    # numbers, the commonest reason for derivatives that change with the step.
+    first = informed(setup.whitened(setup.noise or setup.unit_noise))
+    if max(f.derivative_error.max() for f in first) > DERIVATIVE_ACCURACY:
+        setup.model.check_deterministic()
     chosen_method = _chosen_method(setup, method, replicas, bank)
     entries, check = bank, None
     while True:
@@ -264,6 +274,8 @@ def resolve(
             break
     refuse_useless(entries, check)
     newton = _gauss_newton(setup, estimator, whitened, draws)
+    if isinstance(estimator, DirectEstimator) and not all(f.center_won.all() for f in fits):
+        estimator = replace(estimator, several_minima=True)  # data are fitted from more starts
     data_fits = None
     if setup.data is not None:
         with progress_bar(
@@ -283,6 +295,7 @@ def resolve(
         *_direction_messages(setup, facts),
         *noise_free_messages(data_fits or [], setup.data or {}, known, setup.noise is None),
         *_misfit_messages(data_fits or []),
+        *minima_messages(setup.parameters, data_fits or []),
         *([] if setup.readings is None else setup.readings.messages()),
     ]
     for message in messages:
@@ -363,7 +376,7 @@ def _fitted_center(
     units = DIFFERENCE_SHARE * (high - low)
     with progress_bar("fitting the data", seed_count(len(known), starts), progress) as advance:
         fit = build_direct(setup.fit_model, setup.q, units, STEP * units, starts, advance)
-        found = fit.fit(layout, layout.row(setup.data[layout.name])[None])
+        found = fit.search(layout, layout.row(setup.data[layout.name])[None])
     ends = np.array([p.bounds for p in known.values()]).T  # exp(log(p)) is p only to rounding
     center = known.named(np.clip(known.physical(found.estimate[0]), *ends))
     where = f" on layout {layout.name}" if len(layouts) > 1 else ""
@@ -607,7 +620,6 @@ def _accuracy_messages(
     worst = np.max([f.derivative_error for f in facts], axis=0)
     for name, change in zip(setup.parameters, (100 * worst).tolist(), strict=True):
         if change > 100 * DERIVATIVE_ACCURACY:
-            setup.model.check_deterministic()  # the commonest reason
             messages.append(
                 Message(
                     "resolution.derivative",

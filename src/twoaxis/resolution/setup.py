@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel, MapEngine, get_solver
+from twoaxis.labels import Labels, first_labels, in_order
 from twoaxis.observations import layout as layout_sites
 from twoaxis.observations import noise_scale
 from twoaxis.parameters import Center, Parameters, Unknowns
@@ -58,6 +59,8 @@ class Setup:
         Where the entries of the output lie.
     level : float
         Confidence level of the likelihood-profile sets.
+    labels : Labels, optional
+        Of what the model returns: its own, or those of data or noise in the same shape.
     """
 
     parameters: Parameters
@@ -70,6 +73,7 @@ class Setup:
     readings: Readings | None
     points: FloatArray
     level: float
+    labels: Labels | None = None
 
     @property
     def data(self) -> dict[str, FloatArray] | None:
@@ -153,6 +157,7 @@ def prepare(
                 f"the shape {fit_model.shape}",
                 "interpolate its predictions to the entries of forward",
             )
+        _check_same_order(fit_model, model)
         fit_model.observe(entries)
     if noise is None and data is None:
         raise InputError(
@@ -160,7 +165,8 @@ def prepare(
             "neither",
             "pass noise=..., or the observed values as data=...",
         )
-    readings = None if data is None else checked_data(data, sites, model.shape, missing)
+    labels = model.labels or first_labels(model.shape, {"data": data, "noise": noise})
+    readings = None if data is None else checked_data(data, sites, model.shape, missing, labels)
     return Setup(
         parameters=checked,
         center=center,
@@ -168,11 +174,26 @@ def prepare(
         fit_model=fit_model,
         layouts=sites if readings is None else readings.layouts,
         declared=sites,
-        noise=None if noise is None else checked_noise(noise, model.shape),
+        noise=None if noise is None else checked_noise(noise, model.shape, labels),
         readings=readings,
-        points=output_points(points, model.shape),
+        points=output_points(points, model.shape, labels),
         level=level,
+        labels=labels,
     )
+
+
+def _check_same_order(one: ForwardModel, other: ForwardModel) -> None:
+    """Refuse a model that labels its entries like another one, in another order."""
+    if one.labels is None or other.labels is None:
+        return
+    place = np.arange(float(one.size)).reshape(one.shape)
+    if not np.array_equal(in_order(place, one.labels, other.labels), place):
+        raise InputError(
+            f"{one.name} to return its entries in the order of {other.name}",
+            "the same labels in another order",
+            "return the same axes and entries in the same order from both, with transpose and "
+            "reindex_like",
+        )
 
 
 def problem_arguments(

@@ -18,6 +18,7 @@ from twoaxis.diagnosis.questions import LINEARIZED
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.io import Layout, Variable
+from twoaxis.labels import coordinate_columns
 from twoaxis.parameters import Parameter, Parameters
 from twoaxis.resolution.layouts import Noise
 from twoaxis.resolution.misfit import ALARM, against, check_residuals, is_noise_free
@@ -310,12 +311,11 @@ class Refinement(Result[xr.Dataset]):
                 "none",
                 "pass points=..., an array of shape (N, k)",
             )
-        if isinstance(points, Mapping):
+        known = () if self.frozen is None else self.frozen.axes
+        where = checked_points(coordinate_columns(points, known))
+        names = self._axis_names(where.shape[1])
+        if isinstance(points, Mapping) and not known:
             names = list(points)
-            where = checked_points(np.column_stack([np.ravel(each) for each in points.values()]))
-        else:
-            where = checked_points(points)
-            names = self._axis_names(where.shape[1])
         fitted, sensitivity = self.predict(where)
         candidates, several = len(fitted), len(fitted) // len(where)
         free = self._free_moves(where, candidates)

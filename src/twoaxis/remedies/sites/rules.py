@@ -19,6 +19,7 @@ from scipy.spatial import KDTree
 
 from twoaxis.arrays import real_array
 from twoaxis.errors import InputError, refuse_masked
+from twoaxis.labels import Labels, aligned, first_labels, in_order
 from twoaxis.resolution.layouts import output_points
 
 FloatArray = NDArray[np.float64]
@@ -131,16 +132,19 @@ def checked_rules(
 
 
 def named_positions(
-    points: ArrayLike | Mapping[str, ArrayLike] | None, shape: tuple[int, ...]
+    points: ArrayLike | Mapping[str, ArrayLike] | None,
+    shape: tuple[int, ...],
+    labels: Labels | None = None,
 ) -> tuple[list[str], FloatArray]:
     """Return names and values of the coordinates of all entries, (N, k)."""
     if not isinstance(points, Mapping):
-        positions = output_points(points, shape)
+        positions = output_points(points, shape, labels)
         word = "index " if points is None else "x"
         return [f"{word}{j}" for j in range(positions.shape[1])], positions
     columns = []
+    labels = labels or first_labels(shape, points)
     for name, values in points.items():
-        array = real_array(f"points[{name!r}]", values)
+        array = aligned(f"points[{name!r}]", values, labels)
         if array.shape not in (shape, (int(np.prod(shape)),)):
             raise InputError(
                 f"points[{name!r}] in the shape {shape} of forward's output",
@@ -157,6 +161,7 @@ def allowed_entries(
     forbidden: ArrayLike | Callable[[FloatArray], ArrayLike] | None,
     shape: tuple[int, ...],
     positions: FloatArray,
+    labels: Labels | None = None,
 ) -> BoolArray:
     """Return which of the N entries may be observed."""
     size = len(positions)
@@ -171,6 +176,9 @@ def allowed_entries(
         array = np.empty(0, dtype=object)
     if array.size == 0 and array.dtype.kind != "O":
         return np.ones(size, dtype=bool)
+    own = Labels.of(forbidden, "forbidden")
+    if array.dtype.kind == "b" and own is not None:
+        array = in_order(array, own, labels)
     if array.dtype.kind == "b" and array.shape in (shape, (size,)):
         return ~array.ravel()
     if array.dtype.kind in "iu" and array.ndim == 1 and ((array >= 0) & (array < size)).all():

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from twoaxis.arrays import is_integer
 from twoaxis.errors import AccuracyWarning, InputError
 from twoaxis.forward import ForwardModel, get_solver
+from twoaxis.labels import first_labels
 from twoaxis.observations import layout, noise_scale
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.problems import Problem, get_problem
@@ -418,7 +419,8 @@ def checked_request(
     where = points_for(checked, at, design_points)
     middle = where.values[len(where.values) // 2]
     model = ForwardModel(forward, checked, middle, vectorized=vectorized)
-    deviations = checked_noise(noise, model.shape).array
+    labels = model.labels or first_labels(model.shape, {"noise": noise})
+    deviations = checked_noise(noise, model.shape, labels).array
     if deviations.ndim == 2:
         raise InputError(
             "independent noise, one standard deviation or one for each entry",
@@ -426,11 +428,12 @@ def checked_request(
             "pass its standard deviations, numpy.sqrt(numpy.diag(noise)); sites that share noise "
             "are not handled",
         )
-    names, positions = named_positions(points, model.shape)
+    names, positions = named_positions(points, model.shape, labels)
     now = np.empty(0, dtype=np.intp)
     if present is not None and np.size(present):
         now = checked_layouts({"present": present}, model.size)["present"]
-    allowed = allowed_entries(forbidden, model.shape, positions) & np.isfinite(model.center_values)
+    allowed = allowed_entries(forbidden, model.shape, positions, labels)
+    allowed &= np.isfinite(model.center_values)
     allowed[now] = False
     rules = checked_rules(allowed, model.shape, positions, spacing, cells)
     _check_room(rules, now, count)
