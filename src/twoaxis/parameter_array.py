@@ -164,16 +164,18 @@ class ArrayGroup:
         return flat.reshape(tuple(flat.shape[:-1]) + self.shape)
 
     def apart(self, array: Any) -> dict[str, Any]:
-        """Return the entries of an array, of any library, by parameter name."""
+        """Return the entries of an array of any library, the inverse of `together`."""
         whole = array if hasattr(array, "reshape") else np.asarray(array, dtype=float)
-        if tuple(whole.shape) != self.shape:
+        batch = tuple(whole.shape)[: max(whole.ndim - len(self.shape), 0)]
+        if tuple(whole.shape) != batch + self.shape:
             raise InputError(
                 f"values of {self.name} as an array of shape {self.shape}",
                 f"the shape {tuple(whole.shape)}",
                 "give every entry its value",
             )
-        flat = whole.reshape(-1)
-        return {member: flat[k] for k, member in enumerate(self.members)}
+        flat = whole.reshape((*batch, -1))
+        at = (...,) if batch else ()
+        return {member: flat[(*at, k)] for k, member in enumerate(self.members)}
 
 
 def arrays_among(arrays: Mapping[str, str]) -> dict[str, ArrayGroup]:
