@@ -98,6 +98,23 @@ def test_a_small_entry_far_from_the_data_is_contradicted_as_a_number_would_be():
     assert_allclose(off, 100 * (0.09 - 0.0492) / least, rtol=0.02)
 
 
+VECTOR = ta.ParameterArray(truth=[1.0, 2.0, 3.0], bounds=(0.1, 10))
+CURVE = ta.UnknownFunction(nodes=[0, 1, 2], truth=1.0, bounds=(0.1, 10))
+
+
+@pytest.mark.parametrize("group", [VECTOR, CURVE], ids=["array", "function"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_name_that_an_entry_has_already_is_refused(group, first):
+    number = {"a[2]": ta.Parameter(truth=5.0, bounds=(0.1, 10))}
+    known = number | {"a": group} if first else {"a": group} | number
+    with pytest.raises(ta.InputError, match=r"a\[2\]") as refusal:
+        Parameters(known)
+    assert "another name" in refusal.value.fix
+    renamed = {name.replace("a[2]", "a2"): each for name, each in known.items()}
+    assert set(Parameters(renamed)) == {"a[0]", "a[1]", "a[2]", "a2"}
+    assert Parameters({"a": group})["a[2]"].truth == group.truth[2]
+
+
 def test_arguments_there_and_back():
     known = Parameters({"a": matrix()})
     values = known.center().values

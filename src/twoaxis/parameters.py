@@ -329,20 +329,7 @@ class Parameters(Mapping[str, Parameter]):
                 f"{type(parameters).__name__} {parameters!r}",
                 'write parameters={"nu": twoaxis.Parameter(truth=0.01, bounds=(0.002, 0.05))}',
             )
-        by_name: dict[str, Parameter] = {}
-        for name, given in parameters.items():
-            parameter = _without_variable(given)
-            if isinstance(name, str) and isinstance(parameter, (UnknownFunction, ParameterArray)):
-                members = parameter.members(name)
-                by_name |= {member: _made(member, fields) for member, fields in members.items()}
-                continue
-            if not isinstance(name, str) or not isinstance(parameter, Parameter):
-                raise InputError(
-                    "names that are strings and values that are twoaxis.Parameter",
-                    f"{name!r}: {parameter!r}",
-                    "wrap the bounds and the truth in twoaxis.Parameter(...)",
-                )
-            by_name[name] = parameter
+        by_name = by_member_name(parameters)
         if all(p.nuisance for p in by_name.values()):
             raise InputError(
                 "at least one parameter of interest",
@@ -720,6 +707,32 @@ class Parameters(Mapping[str, Parameter]):
                 **{f: optional(f, row) for f in ("scale", "truth", "delivered", "start")},
             )
         return cls(found)
+
+
+def by_member_name(parameters: Unknowns) -> dict[str, Parameter]:
+    """Return parameters by name, entries and nodes in place of arrays and functions."""
+    found: dict[str, Parameter] = {}
+    for name, given in parameters.items():
+        parameter = _without_variable(given)
+        if isinstance(name, str) and isinstance(parameter, (UnknownFunction, ParameterArray)):
+            members = parameter.members(name)
+            own = {member: _made(member, fields) for member, fields in members.items()}
+        elif isinstance(name, str) and isinstance(parameter, Parameter):
+            own = {name: parameter}
+        else:
+            raise InputError(
+                "names that are strings and values that are twoaxis.Parameter",
+                f"{name!r}: {parameter!r}",
+                "wrap the bounds and the truth in twoaxis.Parameter(...)",
+            )
+        if twice := [member for member in own if member in found]:
+            raise InputError(
+                "names that no entry of an array and no node of a function has already",
+                f"{twice[0]!r} twice",
+                "give one of the two another name, or leave out what stands there twice",
+            )
+        found |= own
+    return found
 
 
 def _made(name: str, fields: Mapping[str, Any]) -> Parameter:

@@ -108,3 +108,12 @@ def test_sites_from_it_know_what_the_present_observations_know(refined):
     expected = 100 * np.sqrt(2 / np.pi) * coordinate_errors(refined) / units
     before = found.data["predicted_error_percent"].sel(observations=len(TIMES))
     assert_allclose(before.squeeze(), expected, rtol=0.05)
+
+
+def test_an_array_of_other_values_takes_the_place_of_the_refined_one(refined):
+    (name,) = refined.parameters.argument_names
+    at = {one: p.delivered for one, p in refined.parameters.items()}
+    unknown = next(unknown for own, unknown, _ in CASES.values() if own == name)
+    grid = np.linspace(0, 4, 21)[:, None]
+    found = ta.suggest_sites(refined, {name: unknown}, points=grid, count=5, progress=False)
+    assert found.data["value"].values.tolist() == [list(at.values())]
