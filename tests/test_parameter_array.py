@@ -25,14 +25,94 @@ def test_entries_have_their_index_in_their_name():
     assert [known[name].truth for name in known.names[:6]] == MATRIX.ravel().tolist()
 
 
-def test_the_scale_of_an_array_is_its_largest_entry():
+@pytest.mark.parametrize("kind", ["array", "function"])
+def test_percentages_refer_to_the_value_itself_or_near_zero_to_the_size_of_all(kind):
+    values, bounds = np.array([10.0, 0.0, -4.0, 0.5]), (-20, 20)
+
+    def units(**options):
+        options = {"bounds": bounds, "coordinate": "linear"} | options
+        if kind == "array":
+            known = Parameters({"a": ta.ParameterArray(**options)})
+        else:
+            known = Parameters({"a": ta.UnknownFunction(nodes=[0, 1, 2, 3], **options)})
+        return known.percent_units(known.center().values)
+
+    least = np.sqrt(np.mean(values**2)) / 4
+    assert_allclose(units(truth=values), [10, least, 4, least])
+    # Around a truth, whatever was delivered; without one, of the delivered values.
+    assert_allclose(units(truth=values, delivered=2 * values), [10, least, 4, least])
+    assert_allclose(units(delivered=-2 * values), [20, 2 * least, 8, 2 * least])
+    assert_array_equal(units(truth=values, scale=0.5), np.full(4, 0.5))
+    with pytest.raises(ta.InputError, match="scale"):
+        units(truth=0.0 * values)
+
+
+def test_numbers_keep_their_own_percentages():
+    known = Parameters({"k": ta.Parameter(truth=0.01, bounds=(-1, 1), coordinate="linear")})
+    assert_array_equal(known.percent_units(known.center().values), [0.01])
+    assert known["k"].percent_of(0.0) == ""
+
+
+def test_a_percentage_says_what_it_refers_to_if_that_is_not_the_value():
     known = Parameters({"a": matrix()})
-    assert_array_equal(known.percent_units(known.center().values), np.full(6, 2.0))
-    declared = Parameters({"a": matrix(scale=0.5)})
-    assert_array_equal(declared.percent_units(declared.center().values), np.full(6, 0.5))
-    # Without a truth, that of the delivered values; a start counts last.
-    late = Parameters({"a": matrix(truth=None, delivered=3 * np.eye(2), start=0.0)})
-    assert_array_equal(late.percent_units(late.center().values), np.full(4, 3.0))
+    said = [known[name].percent_of(known[name].truth) for name in known]
+    least = np.sqrt(np.mean(MATRIX**2)) / 4
+    assert [" a)" in words for words in said] == (np.abs(MATRIX.ravel()) < least).tolist()
+
+
+def test_a_small_entry_far_from_the_data_is_contradicted_as_a_number_would_be():
+    basis = np.stack([np.ones(40), np.linspace(0, 1, 40)])
+    truth, delivered = np.array([1.0, 0.0492]), np.array([1.0, 0.09])
+    noise = 1e-4
+    data = truth @ basis + noise * np.random.default_rng(0).standard_normal(40)
+    tolerance = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
+
+    def audit(known, forward, residual):
+        found = ta.resolve(forward, known, noise, replicas=20, data=data, progress=False)
+        return ta.audit(
+            residual,
+            known,
+            ta.views.Pointwise(),
+            points=basis[1],
+            resolution=found,
+            tolerance=tolerance,
+        )
+
+    shared = {"delivered": delivered, "bounds": (-3, 3), "coordinate": "linear"}
+    whole = audit(
+        {"a": ta.ParameterArray(**shared)},
+        lambda a: a @ basis,
+        lambda a: (a - delivered) @ basis,
+    )
+    apart = audit(
+        {
+            n: ta.Parameter(**shared | {"delivered": v})
+            for n, v in zip("ab", delivered, strict=True)
+        },
+        lambda a, b: np.array([a, b]) @ basis,
+        lambda a, b: (np.array([a, b]) - delivered) @ basis,
+    )
+    assert whole.routes["a[1]"] == apart.routes["b"] == ta.Route.CONTRADICTED_BY_DATA
+    off = whole.group("/matched")["difference_percent"].values[1]
+    least = np.sqrt(np.mean(delivered**2)) / 4
+    assert_allclose(off, 100 * (0.09 - 0.0492) / least, rtol=0.02)
+
+
+VECTOR = ta.ParameterArray(truth=[1.0, 2.0, 3.0], bounds=(0.1, 10))
+CURVE = ta.UnknownFunction(nodes=[0, 1, 2], truth=1.0, bounds=(0.1, 10))
+
+
+@pytest.mark.parametrize("group", [VECTOR, CURVE], ids=["array", "function"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_name_that_an_entry_has_already_is_refused(group, first):
+    number = {"a[2]": ta.Parameter(truth=5.0, bounds=(0.1, 10))}
+    known = number | {"a": group} if first else {"a": group} | number
+    with pytest.raises(ta.InputError, match=r"a\[2\]") as refusal:
+        Parameters(known)
+    assert "another name" in refusal.value.fix
+    renamed = {name.replace("a[2]", "a2"): each for name, each in known.items()}
+    assert set(Parameters(renamed)) == {"a[0]", "a[1]", "a[2]", "a2"}
+    assert Parameters({"a": group})["a[2]"].truth == group.truth[2]
 
 
 def test_arguments_there_and_back():

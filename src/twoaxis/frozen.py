@@ -309,8 +309,8 @@ class FrozenResidual:
         ``exp(log(p))`` is p only to rounding.
         """
         found = self.known.named(self.known.physical(coordinates))
-        for (name, p), q in zip(self.parameters.items(), coordinates, strict=True):
-            low, high = p.coordinate_bounds
+        ends = zip(coordinates, *self.coordinate_bounds, strict=True)
+        for (name, p), (q, low, high) in zip(self.parameters.items(), ends, strict=True):
             if q in (low, high):
                 found[name] = p.bounds[0] if q == low else p.bounds[1]
             elif low < q < high:

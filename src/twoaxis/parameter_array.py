@@ -38,9 +38,9 @@ class ParameterArray:
     coordinate : {"log", "linear"}
         As for `Parameter`, for every entry.
     scale : float, optional
-        For linear coordinates: the magnitude to which percentages of every entry refer. By default
-        the largest magnitude in the array (of the truth, else of the delivered values, else of the
-        start), so that an entry of zero has a percentage, too.
+        As for `Parameter`, for every entry. By default percentages refer to the magnitude of the
+        entry itself, but to no less than a quarter of the root mean square of all entries, so that
+        an entry of zero has a percentage, too.
     nuisance : bool
     unit, label : str
         As for `Parameter`.
@@ -78,9 +78,6 @@ class ParameterArray:
         object.__setattr__(self, "shape", shape)
         for f, array in arrays.items():
             object.__setattr__(self, f, np.broadcast_to(array, shape or array.shape).copy())
-        known = [array for array in arrays.values() if array.any()]
-        if self.coordinate == "linear" and self.scale is None and known:
-            object.__setattr__(self, "scale", float(np.abs(known[0]).max()))
 
     def _shape(self, found: list[tuple[int, ...]]) -> tuple[int, ...] | None:
         shapes = {shape for shape in found if shape}
@@ -164,16 +161,18 @@ class ArrayGroup:
         return flat.reshape(tuple(flat.shape[:-1]) + self.shape)
 
     def apart(self, array: Any) -> dict[str, Any]:
-        """Return the entries of an array, of any library, by parameter name."""
+        """Return the entries of an array of any library, the inverse of `together`."""
         whole = array if hasattr(array, "reshape") else np.asarray(array, dtype=float)
-        if tuple(whole.shape) != self.shape:
+        batch = tuple(whole.shape)[: max(whole.ndim - len(self.shape), 0)]
+        if tuple(whole.shape) != batch + self.shape:
             raise InputError(
                 f"values of {self.name} as an array of shape {self.shape}",
                 f"the shape {tuple(whole.shape)}",
                 "give every entry its value",
             )
-        flat = whole.reshape(-1)
-        return {member: flat[k] for k, member in enumerate(self.members)}
+        flat = whole.reshape((*batch, -1))
+        at = (...,) if batch else ()
+        return {member: flat[(*at, k)] for k, member in enumerate(self.members)}
 
 
 def arrays_among(arrays: Mapping[str, str]) -> dict[str, ArrayGroup]:

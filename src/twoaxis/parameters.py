@@ -55,6 +55,9 @@ ENCODED = (
 ON_BOUND = 1e-9
 # A smaller share of the bounds is zero but for rounding.
 ROUNDING = 1e-10
+# Percentages of a value that is smaller than this share of the array or function that it belongs
+# to (root mean square) refer to that share: near zero a value has no magnitude of its own.
+SHARE_OF_SIZE = 0.25
 
 FloatArray = NDArray[np.float64]
 Coordinate = Literal["log", "linear"]
@@ -78,7 +81,8 @@ class Parameter:
         ``q = log p`` (the default, for positive parameters) or ``q = p``.
     scale : float, optional
         For linear coordinates: the magnitude to which percentages refer. Without
-        it they refer to the magnitude of the value itself.
+        it they refer to the magnitude of the value itself, but in an array or a function to no
+        less than a quarter of its `size`.
     nuisance : bool
         Whether the parameter is estimated along with the others but is of no interest itself,
         such as an initial amount or an offset. No headline names it. It needs one known value to
@@ -91,6 +95,9 @@ class Parameter:
         Set where the parameter is one node value of a `twoaxis.UnknownFunction`.
     array : str
         Set where the parameter is an entry of a `twoaxis.ParameterArray`: its name.
+    size : float
+        Set where the parameter belongs to an array or a function: the root mean square of its
+        entries or node values (of the truth, else of the delivered values, else of the start).
 
     Examples
     --------
@@ -112,6 +119,7 @@ class Parameter:
     label: str = ""
     node: FunctionNode | None = None
     array: str = ""
+    size: float = 0.0
 
     def __post_init__(self) -> None:
         if self.coordinate not in ("log", "linear"):
@@ -204,14 +212,13 @@ class Parameter:
     def percent_unit(self, center: float) -> float:
         """Return the step in the coordinate that stands for 100%, to first order.
 
-        It is 1 in log coordinates and the declared scale, or else the magnitude of
-        `center`, in linear ones. A nuisance parameter that stands at zero, such as an offset,
-        refers to the largest magnitude that its bounds allow.
+        It is 1 in log coordinates. In linear ones it is the declared scale, or else the magnitude
+        of `center`, ``max(|center|, size / 4)`` in an array or a function. A nuisance parameter
+        that stands at zero, such as an offset, refers to the largest magnitude that its bounds
+        allow.
         """
         if self.coordinate == "log":
             return 1.0
-        if self.scale is not None:
-            return self.scale
         if not self.has_percentages(center):
             raise InputError(
                 "a magnitude to which percentages of this parameter refer",
@@ -219,7 +226,20 @@ class Parameter:
                 "in linear coordinates, and no scale",
                 "declare one, as in Parameter(scale=0.1, ...)",
             )
-        return max(map(abs, self.bounds)) if self.is_zero(center) else abs(center)
+        return self.magnitude(center) or max(map(abs, self.bounds))
+
+    def magnitude(self, value: float) -> float:
+        """Return what 100% of a value in linear coordinates are; 0: nothing says it."""
+        least = SHARE_OF_SIZE * self.size
+        return self.scale or max(0.0 if self.is_zero(value) else abs(value), least)
+
+    def percent_of(self, value: float) -> str:
+        """Say what percentages of a value refer to, where that is not the value itself."""
+        least = SHARE_OF_SIZE * self.size
+        if self.coordinate == "log" or self.scale is not None or abs(value) >= least:
+            return ""
+        group = self.array if self.node is None else self.node.function
+        return f" (of a quarter of the size of {group})"
 
     def has_percentages(self, center: float) -> bool:
         """Whether there is a magnitude to which percentages of `center` refer; see `percent_unit`.
@@ -228,8 +248,7 @@ class Parameter:
         >>> offset.has_percentages(0.5), offset.has_percentages(0.0)
         (True, False)
         """
-        relative = self.coordinate == "log" or self.scale is not None or self.nuisance
-        return relative or not self.is_zero(center)
+        return self.coordinate == "log" or self.nuisance or self.magnitude(center) > 0
 
     def is_zero(self, value: float) -> bool:
         """Whether a value is zero, or what is left of zero after a calculation."""
@@ -242,7 +261,7 @@ class Parameter:
 
         Where that is zero, such as an estimate on a bound of zero, percentages refer to the center.
         """
-        if self.coordinate == "log" or not self.is_zero(reference):
+        if self.coordinate == "log" or self.magnitude(reference):
             return self.percent(value, reference)
         return 100.0 * (np.asarray(value, dtype=float) - reference) / self.percent_unit(center)
 
@@ -310,20 +329,7 @@ class Parameters(Mapping[str, Parameter]):
                 f"{type(parameters).__name__} {parameters!r}",
                 'write parameters={"nu": twoaxis.Parameter(truth=0.01, bounds=(0.002, 0.05))}',
             )
-        by_name: dict[str, Parameter] = {}
-        for name, given in parameters.items():
-            parameter = _without_variable(given)
-            if isinstance(name, str) and isinstance(parameter, (UnknownFunction, ParameterArray)):
-                members = parameter.members(name)
-                by_name |= {member: _made(member, fields) for member, fields in members.items()}
-                continue
-            if not isinstance(name, str) or not isinstance(parameter, Parameter):
-                raise InputError(
-                    "names that are strings and values that are twoaxis.Parameter",
-                    f"{name!r}: {parameter!r}",
-                    "wrap the bounds and the truth in twoaxis.Parameter(...)",
-                )
-            by_name[name] = parameter
+        by_name = by_member_name(parameters)
         if all(p.nuisance for p in by_name.values()):
             raise InputError(
                 "at least one parameter of interest",
@@ -333,6 +339,11 @@ class Parameters(Mapping[str, Parameter]):
         self._by_name = by_name
         self._functions = _grouped(by_name)
         self._arrays = arrays_among({name: p.array for name, p in by_name.items()})
+        for group in (*self._functions.values(), *self._arrays.values()):
+            size = _size_of([by_name[member] for member in group.members])
+            for member in group.members:
+                if by_name[member].size != size:
+                    by_name[member] = replace(by_name[member], size=size)
 
     def __getitem__(self, name: str) -> Parameter:
         return self._by_name[name]
@@ -698,6 +709,32 @@ class Parameters(Mapping[str, Parameter]):
         return cls(found)
 
 
+def by_member_name(parameters: Unknowns) -> dict[str, Parameter]:
+    """Return parameters by name, entries and nodes in place of arrays and functions."""
+    found: dict[str, Parameter] = {}
+    for name, given in parameters.items():
+        parameter = _without_variable(given)
+        if isinstance(name, str) and isinstance(parameter, (UnknownFunction, ParameterArray)):
+            members = parameter.members(name)
+            own = {member: _made(member, fields) for member, fields in members.items()}
+        elif isinstance(name, str) and isinstance(parameter, Parameter):
+            own = {name: parameter}
+        else:
+            raise InputError(
+                "names that are strings and values that are twoaxis.Parameter",
+                f"{name!r}: {parameter!r}",
+                "wrap the bounds and the truth in twoaxis.Parameter(...)",
+            )
+        if twice := [member for member in own if member in found]:
+            raise InputError(
+                "names that no entry of an array and no node of a function has already",
+                f"{twice[0]!r} twice",
+                "give one of the two another name, or leave out what stands there twice",
+            )
+        found |= own
+    return found
+
+
 def _made(name: str, fields: Mapping[str, Any]) -> Parameter:
     """Return one member of a function or an array; an error names it."""
     try:
@@ -735,6 +772,15 @@ def _grouped(parameters: Mapping[str, Parameter]) -> dict[str, FunctionGroup]:
         members = tuple(names[column] for column in own)
         found[name] = FunctionGroup(name, members, np.array(own), basis, places[0].argument)
     return found
+
+
+def _size_of(members: list[Parameter]) -> float:
+    """Return the root mean square of the best known values of an array or a function; 0: none."""
+    for kind in ("truth", "delivered", "start"):
+        values = [getattr(member, kind) for member in members]
+        if None not in values and any(values):
+            return float(np.sqrt(np.mean(np.square(values))))
+    return 0.0
 
 
 def _value_of(parameter: Parameter, field: Literal["truth", "delivered"]) -> float | None:

@@ -248,8 +248,6 @@ class Result(Generic[Data]):
                     f"{_short(data[name].values)}, not {_short(value)}",
                     "write the file again; it was changed after it was saved",
                 )
-        self.summary()
-        repr(self)
 
     def summary(self) -> pd.DataFrame:
         """Return the main numbers as a table."""
@@ -292,12 +290,13 @@ class CenteredResult(Result[xr.Dataset]):
         """The parameters, in order."""
         return Parameters.from_dataset(self.data)
 
-    @property
+    # Results do not change; a page of many parameters asks for these very often.
+    @cached_property
     def names(self) -> list[str]:
         """Names of the parameters."""
         return [str(name) for name in self.data["parameter"].values]
 
-    @property
+    @cached_property
     def center(self) -> Center:
         """The point that the result refers to."""
         return Center(str(self.data.attrs["centered_on"]), self.named("center"))

@@ -361,7 +361,9 @@ class UnknownFunction:
         function that the nodes represent worse than 2% of its largest value raises an
         `AccuracyWarning`.
     scale : float, optional
-        As for `Parameter`.
+        As for `Parameter`, for every node. By default percentages refer to the magnitude of the
+        node value itself, but to no less than a quarter of the root mean square of all of them,
+        so that a zero of the function has a percentage, too.
     nuisance : bool
     unit, label : str
         As for `Parameter`.

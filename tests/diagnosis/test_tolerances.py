@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
+from twoaxis.diagnosis import verdict
 from twoaxis.diagnosis.decision_map import Route
 
 
@@ -38,3 +39,21 @@ def test_around_a_truth_the_last_change_is_at_the_delivered_error(complete):
     assert table["route"].iloc[-1] == Route.WITHIN_TOLERANCE
     (delivered,) = complete.verdict["delivered_percent"].values
     assert table["lower"].iloc[-1] == delivered
+
+
+def test_what_no_tolerance_changes_is_measured_once(complete, monkeypatch):
+    measured = []
+    of_parameter = verdict._of_parameter
+
+    def counted(audit, name):
+        measured.append(name)
+        return of_parameter(audit, name)
+
+    def never(*arguments):
+        raise AssertionError(f"directions are judged again: {arguments}")
+
+    expected = complete.routes_by_tolerance()
+    monkeypatch.setattr(verdict, "_of_parameter", counted)
+    monkeypatch.setattr(verdict, "_of_directions", never)
+    assert complete.routes_by_tolerance().equals(expected)
+    assert measured == complete.names

@@ -121,7 +121,8 @@ def _around_truth(audit: Audit, name: str) -> str:
     assert delivered is not None
     off = audit.off(name, delivered)
     side = "above" if off > 0 else "below"
-    words = [f"{_value(audit, name)}, {percent(abs(off))} {side} the truth"]
+    of = audit.parameters[name].percent_of(audit.center.values[name])
+    words = [f"{_value(audit, name)}, {percent(abs(off))}{of} {side} the truth"]
     spread = audit.percent("resolution", name)
     if audit.undetermined_direction(name):
         words.append("the data do not determine it")
@@ -220,11 +221,13 @@ def _also(audit: Audit) -> str:
 def _tolerated(audit: Audit, name: str) -> str:
     """Return the answer about a value that the data tell from the matched fit, but not by much."""
     assert audit.tolerance is not None  # it was compared with
-    off = float(audit.need("/matched")["difference_percent"].sel(parameter=name))
+    matched = audit.need("/matched").sel(parameter=name)
+    off = float(matched["difference_percent"])
+    of = audit.parameters[name].percent_of(float(matched["estimate"]))
     side = "above" if off > 0 else "below"
     return (
-        f"{_value(audit, name)}, {percent(abs(off))} {side} the matched fit, which is within the "
-        f"tolerance of {percent(audit.tolerance.material)}; {_alternative(audit, name)}"
+        f"{_value(audit, name)}, {percent(abs(off))}{of} {side} the matched fit, which is within "
+        f"the tolerance of {percent(audit.tolerance.material)}; {_alternative(audit, name)}"
     )
 
 

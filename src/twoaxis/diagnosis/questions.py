@@ -580,7 +580,7 @@ def _contradiction(audit: Audit, alarm: float) -> Question:
     if noise_free(audit):
         material = material_percent(audit)
     wrong = [n for n, off in zip(audit.names, differences, strict=True) if off > material]
-    outside = [name for name in wrong if not _inside(audit, matched, name)]
+    outside = _outside(audit, matched, wrong)
     facts = (
         "the deviance of the delivered value from the matched fit is "
         f"{number(deviance, '.3g')} (p {p_equals(p)})"
@@ -664,8 +664,10 @@ def _allowed_nearby(audit: Audit, matched: xr.Dataset, material: float, limit: f
     return bool(2 * nearest.cost <= limit)
 
 
-def _inside(audit: Audit, matched: xr.Dataset, name: str) -> bool:
-    one = matched.sel(parameter=name)
-    delivered = audit.parameters[name].delivered
-    assert delivered is not None  # it was simulated
-    return bool(float(one["lower"]) <= delivered <= float(one["upper"]))
+def _outside(audit: Audit, matched: xr.Dataset, names: list[str]) -> list[str]:
+    """Return those whose delivered value lies outside its own interval."""
+    known = audit.parameters
+    low, high = (known.named(matched[end].values) for end in ("lower", "upper"))
+    delivered = {name: known[name].delivered for name in names}
+    assert None not in delivered.values()  # they were simulated
+    return [name for name, value in delivered.items() if not low[name] <= value <= high[name]]  # type: ignore[operator]

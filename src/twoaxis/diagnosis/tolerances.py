@@ -7,15 +7,20 @@ verdicts tell the whole story.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from twoaxis.diagnosis.decision_map import Statistic, Tolerance
-from twoaxis.diagnosis.questions import ARRIVED
+from twoaxis.diagnosis.decision_map import Measured, Route, Statistic, Tolerance, join
+from twoaxis.diagnosis.functions import verdicts_by_subject
+from twoaxis.diagnosis.questions import ARRIVED, ask
+from twoaxis.diagnosis.verdict import decide_all, measure
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from twoaxis.diagnosis.result import Audit
 
 MEASURED = ("delivered", "resolution", "preference", "training_preference", "gap")
@@ -33,7 +38,8 @@ def routes_by_tolerance(audit: Audit) -> pd.DataFrame:
     edges = _sizes(audit)
     # A size that equals a tolerance is tolerated, so that a stretch has its lower end.
     inside = [edges[0] / 2, *edges] if edges else [1.0]
-    found = [judged_at(audit, Tolerance(t, t, t, _statistic(audit))).route for t in inside]
+    measured = measure(audit)
+    found = [_route_at(audit, measured, Tolerance(t, t, t, _statistic(audit))) for t in inside]
     table = pd.DataFrame(
         {"lower": [0.0, *edges], "upper": [*edges, np.inf], "route": [str(r) for r in found]}
     )
@@ -49,6 +55,15 @@ def judged_at(audit: Audit, tolerance: Tolerance | None) -> Audit:
     kept = {name: audit.data.attrs[name] for name in ("view_relation", "layout", "run")}
     parts = {path: audit.group(path) for path in paths}
     return type(audit).from_parts(parts, kept, tolerance, audit.level, audit.about)
+
+
+def _route_at(audit: Audit, measured: Mapping[str, Measured], tolerance: Tolerance) -> Route:
+    """Return the route of an audit at another tolerance, from what it has measured."""
+    other = copy(audit)  # of its parts and all that follows from them
+    other.tolerance = tolerance
+    other.questions = ask(other)
+    verdicts = decide_all(other, measured)
+    return join(verdicts_by_subject(audit.parameters, verdicts)).route
 
 
 def _statistic(audit: Audit) -> Statistic:

@@ -19,13 +19,14 @@ of 5%, whatever the units of the parameters. In log coordinates they are the coo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoaxis.diagnosis.decision_map import Measured, Verdict, decide
+from twoaxis.diagnosis.decision_map import Measured, Tolerance, Verdict, decide
 from twoaxis.diagnosis.questions import Question
 from twoaxis.geometry import FrozenScan, Score
 from twoaxis.geometry.score import direction_status
@@ -33,6 +34,8 @@ from twoaxis.io import Layout, Variable
 from twoaxis.parameters import Parameters
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from twoaxis.diagnosis.result import Audit
 
 FloatArray = NDArray[np.float64]
@@ -114,7 +117,7 @@ class Reading:
             return f"H is singular: the residual does not see a direction that contains {name}"
         return self.bound_obstacle or self.basin_obstacle
 
-    @property
+    @cached_property
     def basin_obstacle(self) -> str:
         """Say that two basins apart are about equally deep; empty where one is the deepest."""
         basins, parameters = self.scan.local_minima, self.scan.parameters
@@ -131,7 +134,7 @@ class Reading:
         rivals = (apart > BASINS_APART) & (depth - depth[0] <= same)
         return "the frozen profile has two minima of nearly the same depth" if rivals.any() else ""
 
-    @property
+    @cached_property
     def bound_obstacle(self) -> str:
         """Say on which bound the scan minimum lies; empty when it is interior."""
         minimum = self.scan.minimum
@@ -262,27 +265,41 @@ def judge(audit: Audit, stored: FloatArray | None = None) -> dict[str, Any]:
     `stored` are eigen-directions that were found before (see `Directions.of`).
     """
     names = audit.names
-    questions = audit.questions
-    measured = [_of_parameter(audit, name, questions) for name in names]
-    verdicts = [
-        first_answer(questions, name, decide(each, audit.tolerance), audit.around_truth)
-        for name, each in zip(names, measured, strict=True)
-    ]
+    measured = measure(audit)
+    verdicts = decide_all(audit, measured)
     delivery, training = audit.delivery, audit.training
     return {
         "parameter": names,
-        "route": [v.route.value for v in verdicts],
-        "reason": [v.reason for v in verdicts],
-        "preference_percent": [_number(m.preference) for m in measured],
+        "route": [v.route.value for v in verdicts.values()],
+        "reason": [v.reason for v in verdicts.values()],
+        "preference_percent": [_number(m.preference) for m in measured.values()],
         "local_percent": [_number(audit.audited.local(n)) for n in names],
-        "delivered_percent": [_number(m.delivered) for m in measured],
-        "resolution_percent": [_number(m.resolution) for m in measured],
+        "delivered_percent": [_number(m.delivered) for m in measured.values()],
+        "resolution_percent": [_number(m.resolution) for m in measured.values()],
         "gap_percent": [np.nan if delivery is None else delivery.gap_percent[n] for n in names],
         "training_preference_percent": [
             _number(training.preference(n)) if audit.cross_view else np.nan for n in names
         ],
         **_of_directions(audit, stored),
     }
+
+
+def measure(audit: Audit) -> dict[str, Measured]:
+    """Return what is measured of each parameter, which no tolerance changes."""
+    return {name: _of_parameter(audit, name) for name in audit.names}
+
+
+def decide_all(audit: Audit, measured: Mapping[str, Measured]) -> dict[str, Verdict]:
+    """Return the verdict of each parameter, at the tolerances of an audit."""
+    questions, tolerance, found = audit.questions, audit.tolerance, {}
+    (asked,) = [q for q in questions if q.code == "contradiction"]
+    matched, known = audit.group("/matched"), audit.parameters
+    off = {} if matched is None else known.named(matched["difference_percent"].values)
+    for name, one in measured.items():
+        against = _against_data(name, off.get(name, np.nan), asked, tolerance)
+        verdict = decide(replace(one, **against), tolerance)
+        found[name] = first_answer(questions, name, verdict, audit.around_truth)
+    return found
 
 
 def first_answer(
@@ -300,7 +317,7 @@ def first_answer(
     return verdict
 
 
-def _of_parameter(audit: Audit, name: str, questions: list[Question]) -> Measured:
+def _of_parameter(audit: Audit, name: str) -> Measured:
     training, audited = audit.training, audit.audited
     shift, obstacle = training.preference(name), training.obstacle(name)
     if audit.reads_gap and audit.delivery is not None and not obstacle:
@@ -316,20 +333,19 @@ def _of_parameter(audit: Audit, name: str, questions: list[Question]) -> Measure
         training_preference=shift,
         training_obstacle=obstacle,
         cross_view=audit.cross_view,
-        **_against_data(audit, name, questions),
     )
 
 
-def _against_data(audit: Audit, name: str, questions: list[Question]) -> dict[str, bool]:
-    """Say whether the data agree with a delivered value, or differ from it by little."""
-    (asked,) = [q for q in questions if q.code == "contradiction"]
+def _against_data(
+    name: str, off: float, asked: Question, tolerance: Tolerance | None
+) -> dict[str, bool]:
+    """Say whether the data agree with a value that is `off` percent away, or nearly do."""
     if asked.answer != "yes" and asked.concerns(name):
         return {}
-    if asked.measured <= asked.limit or audit.tolerance is None:
+    if asked.measured <= asked.limit or tolerance is None:
         return {"agrees": True}
     # Other values are the contradicted ones: this one is close, or inside of its interval.
-    off = float(audit.need("/matched")["difference_percent"].sel(parameter=name))
-    return {"tolerated" if abs(off) <= audit.tolerance.material else "agrees": True}
+    return {"tolerated" if abs(off) <= tolerance.material else "agrees": True}
 
 
 def _delivered_percent(audit: Audit, name: str) -> float | None:

@@ -316,7 +316,7 @@ def _unit(frozen: FrozenResidual, center: FloatArray, j: int) -> float:
     if parameter.coordinate == "log":
         return 1.0
     low, high = parameter.coordinate_bounds
-    size = parameter.scale or abs(float(center[j]))
+    size = parameter.magnitude(float(center[j]))
     # A center at or near zero has no magnitude of its own; the width of the bounds gives one.
     return size if size > 1e-6 * (high - low) else high - low
 

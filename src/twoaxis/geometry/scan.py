@@ -15,6 +15,7 @@ parameters, which the field leaves free too, at their own minimum.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -293,7 +294,7 @@ class FrozenScan(CenteredResult):
             return None
         return self.parameters.named(self.data["local_minimum"].values[holds[0]])
 
-    @property
+    @cached_property
     def error_percent(self) -> dict[str, float] | None:
         """Unsigned distance of the refined minimum from the center, in percent."""
         if self.flat:

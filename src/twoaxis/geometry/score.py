@@ -44,6 +44,7 @@ new, denser points.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -642,7 +643,7 @@ class Score(CenteredResult):
             reasons.append(Message("score.curvature", text, "warning", {"ratio": ratio}))
         return reasons
 
-    @property
+    @cached_property
     def unseen(self) -> set[str]:
         """Parameters that take part in a direction which the residual does not see."""
         kept = ~self.parameters.nuisance

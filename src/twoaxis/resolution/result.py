@@ -332,7 +332,6 @@ class Resolution(CenteredResult):
         )
         super().check()
         self._check_directions()
-        self.to_dict(), self.directions()
 
     def _ordered(self, prefix: str) -> bool:
         """Whether the lower ends of sets lie below the upper ones, and both inside the bounds."""

@@ -197,7 +197,8 @@ class Refinement(Result[xr.Dataset]):
         """Predict the observations, linear in the coordinates around the refined field.
 
         Vectors of parameters give predictions with a leading axis: a forward model for
-        `twoaxis.resolve` that needs no solver.
+        `twoaxis.resolve` that needs no solver. An array or an unknown function may also be given
+        entry by entry, by the names of `values`.
         """
         return self._linear(
             self.data["fitted"].values, self.data["sensitivity"].values, **parameters
@@ -211,7 +212,7 @@ class Refinement(Result[xr.Dataset]):
         **parameters: Any,
     ) -> FloatArray:
         known = self.parameters
-        q = np.stack([np.asarray(known[n].to_coordinate(parameters[n])) for n in known], axis=-1)
+        q = known.coordinates(known.by_member(parameters))
         moved = np.asarray(field + (q - known.coordinates(self.values)) @ sensitivity.T)
         if free is None or not free.shape[1]:
             return moved

@@ -26,7 +26,7 @@ from twoaxis.errors import AccuracyWarning, InputError
 from twoaxis.forward import ForwardModel, get_solver
 from twoaxis.labels import first_labels
 from twoaxis.observations import layout, noise_scale
-from twoaxis.parameters import Parameters, Unknowns
+from twoaxis.parameters import Parameters, Unknowns, by_member_name
 from twoaxis.problems import Problem, get_problem
 from twoaxis.progress import progress_bar
 from twoaxis.remedies.refine import Refinement
@@ -153,7 +153,7 @@ def suggest_sites(
         _warn_untrusted(forward)
         own = forward.site_inputs(points, observed=present is None)
         model, points, vectorized = own["forward"], own["points"], True
-        parameters = own["parameters"] | dict({} if parameters is None else parameters)  # type: ignore[arg-type]
+        parameters = own["parameters"] | by_member_name({} if parameters is None else parameters)  # type: ignore[arg-type]
         noise = own["noise"] if noise is None else noise
         if present is None:
             present = own["present"]
