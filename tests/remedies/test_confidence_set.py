@@ -199,6 +199,57 @@ def test_a_bent_answer_with_little_noise_is_covered_by_default(trials):
     assert inside / len(truths) > 0.9 - 3 * np.sqrt(0.09 / len(truths))
 
 
+class GridSearch:
+    """Least squares over trial values that are `step` apart."""
+
+    vectorized = True
+
+    def __init__(self, step):
+        self.trials = np.arange(0.0, 6.0, step)
+
+    def __call__(self, values, seeds):
+        del seeds
+        distance = np.abs(best(values)[:, None] - self.trials)
+        return self.trials[distance.argmin(axis=1)]
+
+
+@pytest.mark.parametrize(
+    ("step", "refine", "trials"),
+    [
+        (0.25, 0, 40),
+        *(pytest.param(step, refine, 700, marks=pytest.mark.long)
+          for step in (0.1, 0.25) for refine in (0, 4)),
+    ],
+)  # fmt: skip
+def test_a_grid_search_is_covered_between_the_candidates(step, refine, trials):
+    spread = 0.05  # of the estimate before it is rounded to the grid
+    noise = spread * np.sqrt(T @ T)
+    generator = np.random.default_rng(7)
+    inside = 0
+    for trial, truth in enumerate(generator.uniform(1.7, 4.3, trials)):
+        data = forward(truth) + noise * generator.standard_normal(T.size)
+        inside += confidence_set(
+            GridSearch(step), forward, LINEAR, noise, data, refine=refine, seed=[trial, 3]
+        ).contains(truth)
+    assert inside / trials > 0.9 - 3 * np.sqrt(0.09 / trials)
+
+
+def test_pieces_of_a_stepwise_answer_end_at_candidates_and_are_refined():
+    data = forward(2.3)
+    options = {"replicas": 39, "seed": 2}
+    coarse, found = (
+        confidence_set(GridSearch(0.4), forward, LINEAR, 0.1, data, refine=rounds, **options)
+        for rounds in (0, 4)
+    )
+    for one in (coarse, found):
+        assert np.isin(one.interval[:2], one.calibration.candidates).all()
+        # Whatever is kept, is kept with all that lies between it and its neighbors.
+        kept = one.candidates.index[one.candidates["kept"]]
+        assert one.interval.low < kept[0]
+        assert kept[-1] < one.interval.high
+    assert found.width_percent < coarse.width_percent
+
+
 def test_refinement_ends_where_edges_stand_still_and_else_says_so():
     found = curved_set(1.3, 0)
     assert found.data.attrs["rounds"] > 1

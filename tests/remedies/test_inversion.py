@@ -18,6 +18,7 @@ from twoaxis.remedies.inversion import (
     rank_bounds,
     refined,
     settled,
+    stepwise,
 )
 
 
@@ -146,6 +147,29 @@ def test_a_whole_piece_ends_at_its_candidates():
     q = np.array([1.8, 3.9])
     assert q[0] + (q[1] - q[0]) != q[1]  # what a rounding would make of it
     assert intervals(q, q - 5, q + 5, 3.0) == [SetInterval(1.8, 3.9, True, True)]
+
+
+def test_a_piece_that_is_kept_as_a_whole_opens_no_end():
+    q = np.arange(4.0)
+    # Interpolated from 0.9 to 1.1, around a candidate that is kept.
+    assert intervals(q, q - 0.1, q + 0.1, 1.0, [True, True, False]) == [SetInterval(0.0, 2.0)]
+    assert intervals(q, q - 0.1, q + 0.1, 0.5, [True, False, True]) == [SetInterval(0.0, 1.0)]
+    (part,) = intervals(q, q - 0.1, q + 0.1, 1.0, [False, True, False])
+    assert part == SetInterval(pytest.approx(0.9), 2.0)
+
+
+def test_answers_that_repeat_exactly_are_steps():
+    smooth = np.random.default_rng(0).normal(size=(5, 59))
+    assert not stepwise(smooth).any()
+    within = smooth.copy()
+    within[2, 7] = within[2, 31]
+    assert stepwise(within).tolist() == [False, True, True, False]
+    between = smooth.copy()
+    between[1, 7] = between[0, 7]
+    assert stepwise(between).tolist() == [True, False, False, False]
+    failed = smooth.copy()
+    failed[:, :9] = np.nan
+    assert not stepwise(failed).any()
 
 
 def test_refinement_halves_the_pieces_with_an_edge():

@@ -3,6 +3,7 @@
 import importlib
 import math
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -183,6 +184,33 @@ def test_the_same_audit_gives_the_same_bytes(audit_of, loaded):
     without = re.sub(r"base64,[^\"]*", "", first).replace(audit.about["date"], "")
     assert not re.search(r"\d{4}-\d{2}-\d{2}", without)
     assert plt.get_fignums() == []
+
+
+@pytest.mark.filterwarnings("ignore:Starting a Matplotlib GUI")
+def test_threads_write_the_same_pages_and_leave_the_settings_of_the_reader(audit_of):
+    """Settings of matplotlib are those of the process, and threads take turns with them."""
+    audit = audit_of("everything")
+    parts = [audit.score, audit.scan, audit.delivery, audit.spectrum]
+    alone = [report.page(part) for part in parts]
+    with plt.rc_context({"text.color": "#123456"}):
+        before = dict(plt.rcParams)
+
+        def draw(k):
+            # Half of the threads draw for the reader, while the others write pages.
+            return [
+                report.page(parts[k])
+                if k % 2
+                else parts[k].plot().title.get_color()  # of the settings that it was made with
+                for _ in range(4)
+            ]
+
+        with ThreadPoolExecutor(4) as pool:
+            both = list(pool.map(draw, range(4)))
+            pages = list(pool.map(report.page, parts))
+        assert pages == alone
+        assert both == [["#123456"] * 4, [alone[1]] * 4, ["#123456"] * 4, [alone[3]] * 4]
+        assert dict(plt.rcParams) == before
+    plt.close("all")
 
 
 def test_an_assumed_tolerance_is_a_message_and_stands_on_the_page(audit_of, html_of):

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from twoaxis.report.theme import house_style
 from twoaxis.studies import figures
-from twoaxis.studies.figures.panels import house_style
+from twoaxis.studies.figures.panels import ALONE
 
 
 def drawn(panel):
     """Return the axis of a panel after it was drawn."""
-    with house_style():
+    with house_style(ALONE):
         figure, ax = plt.subplots(figsize=panel.size, layout="constrained")
         assert panel.draw(ax=ax) is ax
         figure.canvas.draw()

@@ -223,9 +223,10 @@ class Calibration(Result[xr.Dataset]):
     ) -> ConfidenceSet:
         """Return the candidates that could have led to what the pipeline delivered.
 
-        The guarantee holds at the candidates of the calibration. Between them the bounds are
-        interpolated linearly in the coordinate; nothing is refined here, and a message says where
-        candidates are farther apart than the set is wide.
+        The guarantee holds for a truth at a candidate of the calibration. Between candidates the
+        bounds are interpolated linearly in the coordinate, or the whole interval is kept where
+        answers change by steps; nothing is refined here, and a message says where candidates are
+        farther apart than the set is wide.
 
         Parameters
         ----------

@@ -47,6 +47,7 @@ from twoaxis.remedies.inversion import (
     rank_bounds,
     refined,
     settled,
+    stepwise,
 )
 from twoaxis.remedies.simulator import check_count
 from twoaxis.result import Message, Result
@@ -117,9 +118,10 @@ class ConfidenceSet(Result[xr.DataTree]):
         """Return intervals, corrected value and guaranteed level, from the calibration."""
         known, parts = self.calibration, self.parts
         to_value, ends = known.parameter.to_value, known.candidates
-        # An open end is the outermost candidate itself, without rounding of the coordinate.
-        low = [ends[0] if part.open_low else float(to_value(part.low)) for part in parts]
-        high = [ends[-1] if part.open_high else float(to_value(part.high)) for part in parts]
+        first, last = known.coordinates[[0, -1]]
+        # An end there is the outermost candidate itself, without rounding of the coordinate.
+        low = [ends[0] if part.low == first else float(to_value(part.low)) for part in parts]
+        high = [ends[-1] if part.high == last else float(to_value(part.high)) for part in parts]
         corrected = self.correction.value
         return {
             "low": np.array(low, dtype=float),
@@ -182,7 +184,8 @@ class ConfidenceSet(Result[xr.DataTree]):
     @cached_property
     def parts(self) -> tuple[SetInterval, ...]:
         """The intervals of the set in coordinates, lowest first."""
-        return tuple(intervals(self.calibration.coordinates, *self.bounds, self.observed))
+        whole = stepwise(self.calibration.estimates)
+        return tuple(intervals(self.calibration.coordinates, *self.bounds, self.observed, whole))
 
     @cached_property
     def correction(self) -> Correction:
@@ -415,14 +418,16 @@ def _empty(found: ConfidenceSet) -> Message:
 
 def _coarse_edges(found: ConfidenceSet) -> list[Message]:
     known, q = found.calibration, found.calibration.coordinates
-    width = sum(part.high - part.low for part in found.parts)
-    wide = [j for j in edge_pieces(q, found.parts) if q[j + 1] - q[j] > width]
+    # Edges between candidates, also where a piece is kept as a whole.
+    parts = intervals(q, *found.bounds, found.observed)
+    width = sum(part.high - part.low for part in parts)
+    wide = [j for j in edge_pieces(q, parts) if q[j + 1] - q[j] > width]
     if not wide:
         return []
     low, high = known.candidates[[wide[0], wide[0] + 1]].tolist()
     text = (
         f"an edge lies between the candidates {low:.5g} and {high:.5g}, which are farther apart "
-        "than the set is wide: there it is interpolated, not tested. Use more candidates, a "
+        "than the set is wide, and nothing is tested between them. Use more candidates, a "
         "narrower interval or more rounds of refinement"
     )
     return [Message("set.coarse_edge", text, "warning", {"low": low, "high": high})]
@@ -472,8 +477,10 @@ def confidence_set(
     values, or if these were known. Holding them fixed in forward and pipeline instead gives sets
     that are too narrow.
 
-    The guarantee holds at the candidates that were tested. Between them the bounds are
-    interpolated linearly in the coordinate, and refinement puts candidates where that matters.
+    The guarantee holds for a truth at a candidate. Between candidates the bounds are interpolated
+    linearly in the coordinate, and refinement puts candidates where that matters. Where answers
+    repeat exactly, as those of a grid search or rounded ones do, the whole interval between two
+    candidates is kept if either of them is.
 
     Parameters
     ----------
@@ -551,9 +558,12 @@ def _refined(
     rounds: int,
     allowed: float,
 ) -> tuple[Calibration, int]:
-    """Add candidates where the edges lie, until they stand still; return how many rounds did."""
+    """Add candidates where the edges lie, until they stand still; return how many rounds did.
+
+    Pieces that are kept as a whole must not move an edge, either.
+    """
     observed = float(found.parameter.to_coordinate(delivered))
-    parts = _parts(found, observed, level, statistic)
+    parts, _ = _parts(found, observed, level, statistic)
     for number in range(1, rounds + 1):
         more = _more(found, observed, parts)
         room = (allowed - found.retrainings) / found.replicas
@@ -561,18 +571,20 @@ def _refined(
         if not len(more):
             return found, number - 1
         found = extended(found, rerun, more, number)
-        before, parts = parts, _parts(found, observed, level, statistic)
-        if settled(before, parts):
+        before, (parts, widened) = parts, _parts(found, observed, level, statistic)
+        if settled(before, parts) and settled(parts, widened):
             return found, number
     return found, rounds
 
 
 def _parts(
     found: Calibration, observed: float, level: float, statistic: Statistic
-) -> list[SetInterval]:
-    """Return the intervals of the set so far, in coordinates."""
+) -> tuple[list[SetInterval], list[SetInterval]]:
+    """Return the intervals so far, in coordinates: interpolated, and those of the set."""
     q = found.coordinates
-    return intervals(q, *rank_bounds(found.estimates, q, level, statistic), observed)
+    bounds = rank_bounds(found.estimates, q, level, statistic)
+    whole = stepwise(found.estimates)
+    return intervals(q, *bounds, observed), intervals(q, *bounds, observed, whole)
 
 
 def _more(found: Calibration, observed: float, parts: list[SetInterval]) -> Any:

@@ -23,6 +23,13 @@ reaches the first or the last candidate is open there: nothing beyond was tested
 holds at the candidates; where the bounds bend between two of them by more than the set is wide, a
 truth there may be lost, so candidates are added around the edges.
 
+**Answers in steps.** A grid search and a rounded answer change by steps, and so do the bounds:
+between two candidates the step may lie anywhere. Answers that repeat exactly give it away
+(`stepwise`). There a piece is kept as a whole as soon as interpolation keeps any part of it, which
+it does if either of its candidates is kept. Where the bounds are monotone between two candidates,
+:math:`l(q) \ge \min(l_j, l_{j+1})` and :math:`u(q) \le \max(u_j, u_{j+1})`, so that no truth
+between them is lost.
+
 **The corrected value** solves :math:`m(q) = \hat q` for the median :math:`m(q)` of the simulated
 answers. It is median-unbiased where :math:`m` increases; the bias need not be constant.
 
@@ -41,7 +48,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.errors import InputError
 from twoaxis.parameters import Parameter
@@ -233,10 +240,47 @@ def _nonnegative(height: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(infinite, 0.0, start), np.where(infinite, 1.0, stop)
 
 
+def stepwise(estimates: FloatArray) -> NDArray[np.bool_]:
+    """Return of each piece between candidates whether the answers change by steps there.
+
+    They do where an answer repeats exactly: for two replicas of either candidate, or for one
+    replica of both, which share their noise. Answers with a continuous distribution never repeat.
+
+    Parameters
+    ----------
+    estimates : array, shape (K, R)
+        NaN where the pipeline failed.
+
+    Returns
+    -------
+    array of bool, shape (K - 1,)
+
+    Examples
+    --------
+    >>> stepwise(np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.5]])).tolist()
+    [False, True]
+    """
+    ordered = np.sort(estimates, axis=1)
+    repeats = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+    stays = (estimates[1:] == estimates[:-1]).any(axis=1)
+    return np.asarray(repeats[1:] | repeats[:-1] | stays)
+
+
 def intervals(
-    q: FloatArray, lower: FloatArray, upper: FloatArray, observed: float
+    q: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    observed: float,
+    whole: ArrayLike = False,
 ) -> list[SetInterval]:
     """Return the intervals of the set, in coordinates, lowest first.
+
+    Parameters
+    ----------
+    q, lower, upper : array, shape (K,)
+    observed : float
+    whole : array of bool, shape (K - 1,)
+        Pieces between candidates that are kept as a whole or not at all.
 
     Examples
     --------
@@ -245,6 +289,10 @@ def intervals(
     [SetInterval(low=0.25, high=1.25, open_low=False, open_high=False)]
     """
     start, stop = kept_pieces(lower, upper, observed)
+    # An end is open where the outermost candidate itself is kept.
+    open_low, open_high = start[0] == 0.0, stop[-1] == 1.0
+    widened = np.asarray(whole) & ~np.isnan(start)
+    start, stop = np.where(widened, 0.0, start), np.where(widened, 1.0, stop)
     found: list[SetInterval] = []
     joined = False  # whether the last interval reaches the candidate at hand
     for j, (first, last) in enumerate(zip(start.tolist(), stop.tolist(), strict=True)):
@@ -254,11 +302,11 @@ def intervals(
         # A piece that is kept completely ends at its candidates, without rounding.
         low = float(q[j] + first * (q[j + 1] - q[j]))
         high = float(q[j + 1] if last == 1.0 else q[j] + last * (q[j + 1] - q[j]))
-        ends = last == 1.0 and j == len(q) - 2
+        ends = bool(open_high) and j == len(q) - 2
         if joined and first == 0.0:
             found[-1] = found[-1]._replace(high=high, open_high=ends)
         else:
-            found.append(SetInterval(low, high, first == 0.0 and j == 0, ends))
+            found.append(SetInterval(low, high, bool(open_low) and j == 0, ends))
         joined = last == 1.0
     return found
 

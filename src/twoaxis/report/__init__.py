@@ -48,7 +48,10 @@ def plot(result: Any, ax: Any = None, **options: Any) -> Any:
     **options
         Of the drawing function in `twoaxis.plots`, such as ``parameter="nu"``.
     """
-    return drawing_function(result)(result, ax=ax, **options)
+    from twoaxis.report.theme import DRAWING
+
+    with DRAWING:  # a page that another thread writes has settings of its own meanwhile
+        return drawing_function(result)(result, ax=ax, **options)
 
 
 def drawing_function(result: Any) -> Callable[..., Any]:

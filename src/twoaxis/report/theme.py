@@ -14,8 +14,10 @@ import hashlib
 import io
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
+from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
 from xml.etree import ElementTree
@@ -321,6 +323,23 @@ STYLE: Any = {
 }
 
 
+# Settings of matplotlib and filters of warnings belong to the process: one thread at a time changes
+# them, or draws by them.
+DRAWING = RLock()
+
+
+@contextmanager
+def house_style(style: Mapping[str, Any]) -> Iterator[None]:
+    """Draw and save in a style of this package, whatever the reader's settings are."""
+    import matplotlib as mpl
+
+    with DRAWING, mpl.rc_context():
+        mpl.rcdefaults()
+        for setting, value in style.items():
+            mpl.rcParams[setting] = value
+        yield
+
+
 def inline_svg(
     draw: Callable[..., Any],
     *data: Any,
@@ -335,13 +354,9 @@ def inline_svg(
     With more than one column, ``ax`` is an array of axes; with `panels`, it is the figure, for
     functions that divide it themselves.
     """
-    import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(), warnings.catch_warnings():
-        mpl.rcdefaults()
-        for setting, value in STYLE.items():
-            mpl.rcParams[setting] = value
+    with house_style(STYLE), warnings.catch_warnings():
         # The page's fonts draw the texts: a glyph that this one lacks is no loss.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         figure = Figure(figsize=size, layout="constrained")

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from twoaxis.files import write_whole
+from twoaxis.report.theme import house_style
 from twoaxis.studies.figures.darcy import darcy_drawing
 from twoaxis.studies.figures.mechanisms import mechanisms_drawing
-from twoaxis.studies.figures.panels import Drawing, Found, Panel, ends, house_style, printed_ends
+from twoaxis.studies.figures.panels import ALONE, Drawing, Found, Panel, ends, printed_ends
 from twoaxis.studies.figures.score import score_drawing
 
 __all__ = ["Drawing", "Panel", "draw", "ends", "printed_ends", "save"]
@@ -48,7 +49,7 @@ def save(figures: Mapping[str, Drawing], directory: Path) -> list[Path]:
     """Write every figure as PNG and SVG, and return the files."""
     written = []
     for name, drawing in figures.items():
-        with house_style():
+        with house_style(ALONE):
             figure = drawing.figure()
             for suffix, metadata in METADATA.items():
                 write = partial(figure.savefig, format=suffix, dpi=DPI, metadata=metadata)

@@ -6,8 +6,7 @@ holds all panels of a figure in one row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +27,7 @@ THIRD = (3.2, 3.1)
 # Room for a panel's letter, in inches.
 LETTER = 0.4
 # A file stands alone: it has a ground of its own, and no reader's font decides its letters.
-ALONE: Any = {
+ALONE: Any = STYLE | {
     "figure.facecolor": "#ffffff",
     "savefig.facecolor": "#ffffff",
     "svg.fonttype": "path",
@@ -84,7 +83,7 @@ class Drawing:
     beside: int = 2
 
     def figure(self) -> Any:
-        """Return all panels in one row, as a matplotlib figure; call it in `house_style`."""
+        """Return all panels in one row, as a matplotlib figure; call it in the style `ALONE`."""
         from matplotlib.figure import Figure
 
         widths = [panel.size[0] + LETTER for panel in self.panels]
@@ -96,18 +95,6 @@ class Drawing:
             if len(widths) > 1:
                 _write_letter(ax, f"({letter})")
         return figure
-
-
-@contextmanager
-def house_style() -> Iterator[None]:
-    """Draw and save as this package does, whatever the reader's settings are."""
-    import matplotlib as mpl
-
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        for setting, value in (STYLE | ALONE).items():
-            mpl.rcParams[setting] = value
-        yield
 
 
 def _write_letter(ax: Any, letter: str) -> None:
