@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twoaxis.errors import AccuracyWarning
 from twoaxis.frozen import FrozenResidual
 from twoaxis.gauss_newton import Continuation
 from twoaxis.parameters import Parameters
@@ -46,6 +48,9 @@ def refine_model(
     """Refine a model of another library, in NumPy, with its own derivatives."""
     began = time.perf_counter()
     model = StackedModel(frozen, data, noise)
+    few_points = _few_points(model)
+    for message in few_points:  # known before the long part begins
+        warnings.warn(message.text, AccuracyWarning, stacklevel=3)
     plan, generator = continuation or OF_A_MODEL, np.random.default_rng(seed)
     with progress_bar("refining", most_steps(plan), progress) as advance:
         stages = Stages(model, plan, generator, model.weights.start, model.start)
@@ -79,7 +84,6 @@ def refine_model(
         free=reduced.free,
         free_moves=free_at(model.sites),
     )
-    rows = model.values(weights, q, model.points, 1.0).size - model.data.size
     found = refinement(
         model.known,
         path,
@@ -87,7 +91,7 @@ def refine_model(
         model.weights.how,
         time.perf_counter() - began,
         [
-            *_few_points(rows, weights.size),
+            *few_points,
             *_free_field(reduced.free, model.data.size),
             *_uncertain_errors(model.known, reduced),
             *_beyond(model.outside),
@@ -115,22 +119,22 @@ def _lowest(
     for _ in range(MOST_RIVALS):
         if not rivals:
             break
-        kept, state = _chi2(model, ended), (model.noise, model.free)
+        kept, noise = _chi2(model, ended), (model.noise, model.free)
         model.restart(rivals[0].weights)
         other = Stages(model, plan, generator, rivals[0].weights, rivals[0].q)
         other.go(advance)
-        apart = np.abs(other.q - ended.q) > np.minimum(ended.errors, other.errors)
-        rise = _chi2(model, other) - kept
-        lower = rise < 0 and (other.settled or not ended.settled)
-        if lower and apart.any():
+        apart = bool((np.abs(other.q - ended.q) > np.minimum(ended.errors, other.errors)).any())
+        rise = (_chi2(model, other) - kept) / min(model.noise, noise[0]) ** 2
+        good = apart and other.settled and rise < DEVIANCE
+        if good and (rise < -DEVIANCE or not ended.settled):
             messages = [_started_elsewhere(model, ended.q, other.q)]
             ended = other
             rivals = find_rivals(model, ended.weights, ended.q, plan.first)
             continue
-        model.noise, model.free = state
+        model.noise, model.free = noise
         rivals = rivals[1:]
-        if other.settled and apart.any() and rise < DEVIANCE * model.noise**2:
-            messages.append(_as_good(model, other.q, rise / model.noise**2))
+        if good:
+            messages.append(_as_good(model, other.q, rise))
             break
     return ended, messages
 
@@ -150,14 +154,17 @@ def _started_elsewhere(model: StackedModel, q: FloatArray, better: FloatArray) -
 
 def _as_good(model: StackedModel, q: FloatArray, rise: float) -> Message:
     text = (
-        f"the data are fitted about as well at {model.shown(q)} (their deviance is {rise:.2g} "
-        "larger): these data do not decide between the two. Narrow the bounds, or observe elsewhere"
+        f"the data are fitted about as well at {model.shown(q)} (deviance {rise:+.2g}): they do "
+        "not decide between the two. Narrow the bounds, or observe elsewhere"
     )
     return Message("refine.other_minimum", text, "warning", {"deviance": rise})
 
 
-def _few_points(rows: int, weights: int) -> list[Message]:
+def _few_points(model: StackedModel) -> list[Message]:
     """Say where the equation cannot hold the field between its points."""
+    start = model.weights.start
+    rows, weights = model.values(start, model.start, model.points, 1.0).size, start.size
+    rows -= model.data.size
     if rows > weights:
         return []
     text = (

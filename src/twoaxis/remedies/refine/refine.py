@@ -92,7 +92,10 @@ def refine(
         )
     if noise is not None and not (is_real(noise) and 0 < noise < np.inf):
         raise InputError(
-            "noise as a positive standard deviation", f"noise={noise!r}", "leave it out to estimate"
+            "noise as a positive standard deviation, the same for all observations",
+            f"noise={noise!r}" if is_real(noise) else f"noise of shape {np.shape(noise)}",
+            "pass one number, or leave it out: it is then estimated, and residuals are checked; "
+            "twoaxis.resolve(forward, ...) with a simulator takes a covariance",
         )
     check_seed(seed)
     if isinstance(subject, FrozenResidual):

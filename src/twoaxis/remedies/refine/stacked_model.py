@@ -36,6 +36,8 @@ LEAST_INFORMATION = 1e-12
 # Sum of squared ratios of signal to noise that the weights of a continuation are meant for, and the
 # largest factor for more precise data: beyond it linear systems lose their digits.
 USUAL, MOST_GAIN = 2000.0, 1e4
+# The matrix of all weights takes 0.8 GB at this number, three times.
+MAX_WEIGHTS = 10_000
 # A first guess of unknown noise, as a share of the standard deviation of the data.
 NOISE_GUESS = 0.1
 # Share of its range that counts as the size of a parameter that is zero.
@@ -110,6 +112,12 @@ class StackedModel:
                 "from_jinns",
             )
         self.weights: WeightedModel = frozen.weights
+        if self.weights.start.size > MAX_WEIGHTS:
+            raise InputError(
+                f"a network of at most {MAX_WEIGHTS:,} weights, whose system fits into memory",
+                f"{self.weights.start.size:,} weights",
+                "train a narrower network (three hidden layers of 50 have about 5,200 weights)",
+            )
         if frozen.observed is None:
             raise InputError(
                 "a frozen residual that knows where its observations lie",
