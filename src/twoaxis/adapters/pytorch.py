@@ -385,12 +385,14 @@ def _copied(torch: Any, module: Any) -> Any:
         for each in vars(part).values()
         if isinstance(each, torch.Tensor) and not each.is_leaf
     }
-    with explained(
-        "a module that can be copied, so that it stays as it is now",
-        "remove what copy.deepcopy(model) cannot copy, and detach tensors that it keeps",
+    with (
+        torch.no_grad(),  # of TorchScript a copy is an operation, with a graph
+        explained(
+            "a module that can be copied, so that it stays as it is now",
+            "remove what copy.deepcopy(model) cannot copy, and detach tensors that it keeps",
+        ),
     ):
-        with torch.no_grad():  # of TorchScript a copy is an operation, with a graph
-            copied = copy.deepcopy(module, kept).eval()
+        copied = copy.deepcopy(module, kept).eval()
     for one, other in zip(copied.parameters(), module.parameters(), strict=True):
         one.requires_grad_(other.requires_grad)
     return copied
