@@ -23,15 +23,27 @@ def is_real(number: Any) -> bool:
     return is_integer(number) or isinstance(number, float | np.floating)
 
 
-def real_array(name: str, values: ArrayLike) -> FloatArray:
-    """Return real numbers as an array of floats, of any shape."""
-    if hasattr(values, "detach"):  # a PyTorch tensor, perhaps one that requires a gradient
-        values = values.detach().cpu()
+def as_array(name: str, values: Any) -> NDArray[Any]:
+    """Return an array of any library as one of NumPy, which has no bfloat16: that is float32."""
     refuse_masked(name, values)
     try:
+        if hasattr(values, "detach"):  # a PyTorch tensor, perhaps with a graph, perhaps on a GPU
+            values = values.detach().cpu()
+            values = values.float() if str(values.dtype) == "torch.bfloat16" else values
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{name} as an array of numbers", str(error), "pass floats") from error
+        raise InputError(
+            f"{name} as an array of numbers",
+            str(error),
+            "pass one dense array of floats, with .to_dense() for a sparse tensor; one on the "
+            "device 'meta' has no values",
+        ) from error
+    return array.astype(np.float32) if str(array.dtype) == "bfloat16" else array
+
+
+def real_array(name: str, values: ArrayLike) -> FloatArray:
+    """Return real numbers as an array of floats, of any shape."""
+    array = as_array(name, values)
     if array.dtype.kind not in "iuf":
         raise InputError(
             f"{name} as real numbers", f"an array of {array.dtype}", "convert them to floats"

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.arrays import checked_points, real_array
+from twoaxis.arrays import as_array, checked_points, real_array
 from twoaxis.errors import (
     InputError,
     check_callable,
     check_mapping,
     check_words,
-    refuse_masked,
 )
 from twoaxis.parameters import Parameter, Parameters, Unknowns
 from twoaxis.training_loss import Objective, check_members
@@ -346,7 +345,10 @@ class FrozenResidual:
                 f"{len(vector)} for {at}",
                 "pass points.T: they have a row for each point, as np.column_stack([x, t]) has"
                 if self._width == len(vector)
-                else "evaluate the residual at exactly the points that you pass",
+                else "return a tuple, one entry per equation, where there are several"
+                if len(vector) % self.size == 0
+                else "evaluate the residual at exactly the points that you pass, and return a "
+                "tuple, one entry per equation, where there are several",
             )
         bad = np.flatnonzero(~np.isfinite(vector))
         if bad.size:
@@ -533,8 +535,6 @@ def checked_fitted(fitted: Any) -> Any:
     """
     if isinstance(fitted, Mapping):
         return {str(name): checked_fitted(values) for name, values in fitted.items()}
-    if hasattr(fitted, "detach"):
-        fitted = fitted.detach().cpu()
     array = real_array("fitted", fitted)
     if not array.size or not np.isfinite(array).all():
         raise InputError(
@@ -548,13 +548,7 @@ def checked_fitted(fitted: Any) -> Any:
 def _checked_field(field: Any, points: Any) -> FloatArray:
     """Return the field as a float vector with a value for each point."""
     count = sum(map(len, points)) if isinstance(points, tuple) else len(points)
-    if hasattr(field, "detach"):
-        field = field.detach().cpu()
-    refuse_masked("the field", field)
-    try:
-        array = np.asarray(field)
-    except (TypeError, ValueError):
-        array = np.asarray(None)
+    array = as_array("the field", field)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     finite = array.dtype.kind in "iuf" and np.isfinite(array).all()
@@ -569,18 +563,14 @@ def _checked_field(field: Any, points: Any) -> FloatArray:
 
 def _as_vector(part: Any, at: str) -> FloatArray:
     """One equation's residual as a float vector."""
-    if hasattr(part, "detach"):  # a PyTorch tensor that may carry a graph or live elsewhere
-        part = part.detach().cpu()
-    refuse_masked(f"the residual for {at}", part)
-    try:
-        array = np.asarray(part)
-    except (TypeError, ValueError):
-        array = np.asarray(None)
+    array = as_array(f"the residual for {at}", part)
     if array.dtype.kind != "f":
         raise InputError(
             "a residual of real floating-point numbers",
             f"an array of {array.dtype} for {at}",
-            "return float arrays; integers usually mean that a cast was forgotten",
+            "return real and imaginary part in a tuple, as two equations"
+            if array.dtype.kind == "c"
+            else "return float arrays; integers usually mean that a cast was forgotten",
         )
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -588,7 +578,7 @@ def _as_vector(part: Any, at: str) -> FloatArray:
         raise InputError(
             "a residual of shape (N,), or (N, 1), or a tuple of such for several equations",
             f"the shape {array.shape} for {at}",
-            "flatten it, or return one array for each equation in a tuple",
+            "return a tuple with an array (N,) for each equation",
         )
     return array.astype(float)
 

@@ -837,3 +837,40 @@ def test_scores_and_losses_in_threads(solved):
     with ThreadPoolExecutor(4) as pool:
         for _ in range(4):
             np.testing.assert_allclose(list(pool.map(evaluate, range(4))), expected, rtol=1e-12)
+
+
+def test_labels_of_observed_points(solved):
+    sites = np.random.default_rng(0).random((7, 2))
+    wanted = from_pina(solved["heat"], observed=sites)
+    for labels in (["x", "y"], ["t", "y"]):
+        with pytest.raises(ta.InputError, match=r"input variables, got the labels .* 'y'\]"):
+            from_pina(solved["heat"], observed=labelled(sites, labels))
+    mended = labelled(sites, solved["heat"].problem.input_variables)
+    swapped = labelled(sites[:, ::-1].copy(), ["t", "x"])
+    for points in (mended, swapped):
+        found = from_pina(solved["heat"], observed=points)
+        np.testing.assert_allclose(found.fitted, wanted.fitted, rtol=1e-5)
+
+
+def test_what_an_equation_returns():
+    def frozen(equation, make=Equation):
+        solver = trained(decay(), steps=2)
+        solver.problem.conditions["pde"].equation = make(equation)
+        return from_pina(solver)
+
+    def one(input_, output_, params_):
+        return grad(output_, input_, d=["t"]) + params_["rate"] * output_
+
+    def other(input_, output_, params_):  # noqa: ARG001
+        return params_["rate"] * output_
+
+    for wrong, message in (
+        (lambda i, o, p: (one(i, o, p), other(i, o, p)), "tensor, got tuple.* SystemEquation"),
+        (lambda i, o, p: None, "tensor, got NoneType"),  # noqa: ARG005
+        (lambda i, o, p: torch.cat([one(i, o, p), other(i, o, p)]), "one row per point.*columns"),
+    ):
+        with pytest.raises(ta.InputError, match=message):
+            frozen(wrong)
+    assert len(frozen([one, other], SystemEquation).at(np.zeros(1))) == 100
+    columns = frozen(lambda i, o, p: torch.cat([one(i, o, p), other(i, o, p)], dim=1))
+    assert len(columns.at(np.zeros(1))) == 100

@@ -4,7 +4,6 @@
 
 import copy
 import random
-import re
 
 import numpy as np
 import pytest
@@ -214,13 +213,13 @@ def test_a_function_is_called_in_double_precision():
     ]
 
 
-def test_half_precision_is_raised_to_double_or_refused():
+def test_half_precision_is_raised_to_double_or_kept():
     net, residual, parameters, points = made("ordinary", torch.float32)
     low = copy.deepcopy(net).to(torch.bfloat16)
     frozen = frozen_of(low, residual, parameters, points.bfloat16())
     assert codes(frozen) == ["precision.copy"]
-    with pytest.raises(ta.InputError, match="real floating-point"):
-        frozen_of(low, residual, parameters, points.bfloat16(), precision="model")
+    kept = frozen_of(low, residual, parameters, points.bfloat16(), precision="model")
+    assert codes(kept) == ["precision.model"]
 
 
 def test_delivered_points_field_and_other_points():
@@ -434,7 +433,7 @@ def refused(message, *, net=None, residual=None, points=None, parameters=None, *
 
 def test_other_devices():
     elsewhere = torch.zeros(60, 1, dtype=torch.float64, device="meta")
-    refused(re.escape("points on the device of the model, cpu"), points=elsewhere)
+    refused("'meta' has no values", points=elsewhere)
     refused("has shapes only", net=made("ordinary")[0].to("meta"))
 
 

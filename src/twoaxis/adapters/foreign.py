@@ -10,13 +10,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from twoaxis.arrays import FloatArray, checked_points
+from twoaxis.arrays import FloatArray, as_array, checked_points
 from twoaxis.errors import InputError, check_words
-from twoaxis.frozen import refuse_random
+from twoaxis.frozen import refuse_random, rounding_unit
 from twoaxis.parameters import Parameter
 from twoaxis.result import Message
 from twoaxis.unknown_function import UnknownFunction
 
+#: Values at a point that differ by this share of the largest, with other points, depend on them.
+COUPLED = 1e-4
 #: What a residual is evaluated in: double precision, whatever the weights have, or the precision
 #: of the model itself.
 Precision = Literal["float64", "model"]
@@ -70,12 +72,7 @@ def about_model(library: str, package: str, network: Any, weights: int, own: str
 
 def as_numpy(array: Any) -> FloatArray:
     """Return a copy of an array of any library as a NumPy array of float64."""
-    if hasattr(array, "detach"):  # a PyTorch tensor, perhaps with a graph, perhaps on a GPU
-        array = array.detach().cpu()
-        try:
-            array = array.numpy()
-        except TypeError:  # NumPy lacks some of PyTorch's types, such as bfloat16
-            array = array.double().numpy()
+    array = as_array("the values", array)
     return np.array(array, dtype=float)  # a copy: training may go on in the same memory
 
 
@@ -130,6 +127,35 @@ def refuse_functions(parameters: Any, what: str) -> None:
             "write the residual yourself and pass it to twoaxis.from_torch, twoaxis.from_jax or "
             "twoaxis.FrozenResidual, with the trained function as delivered",
         )
+
+
+def is_pointwise(evaluate: Callable[[Any], Any], points: Any, values: Sequence[Any]) -> bool:
+    """Whether a residual at a point depends on that point alone, as half of the points tell.
+
+    The residual of an integral or a fractional derivative takes other points, too, and one with
+    values of its own at the points cannot be evaluated elsewhere.
+    """
+    try:
+        wanted = [as_numpy(part)[::2] for part in values]
+        found = [as_numpy(part) for part in equations_of(evaluate(points[::2]))]
+    except Exception:  # whatever a user's code raises about points that it does not know
+        return False
+    if [each.shape for each in found] != [each.shape for each in wanted]:
+        return False
+    if rounding_unit(list(values)) > COUPLED**2:
+        return True  # rounding may be as large as the residual
+    with np.errstate(invalid="ignore"):  # values that are not finite are refused for that
+        return all(
+            np.abs(one - other).max(initial=0.0) <= COUPLED * np.abs(other).max(initial=0.0)
+            for one, other in zip(found, wanted, strict=True)
+        )
+
+
+COUPLED_NOTE = Message(
+    "residual.coupled",
+    "the residual at a point depends on other points, or is known at these alone: it is evaluated "
+    "at exactly these points",
+)
 
 
 def first_output(values: Any, count: int) -> FloatArray | None:
@@ -196,8 +222,11 @@ def explained(expected: str, fix: str) -> Iterator[None]:
         raise
     except Exception as error:
         # Messages of JAX and PyTorch may run over pages; the first line says what happened.
-        first = next(iter(str(error).strip().splitlines()), "")
-        raise InputError(expected, f"{type(error).__name__}: {first}", fix) from error
+        # Those of TorchScript begin with its own traceback, and the last line says it.
+        lines = str(error).strip().splitlines() or [""]
+        said = lines[-1] if "TorchScript" in lines[0] else lines[0]
+        kind = f"{type(error).__name__}: "
+        raise InputError(expected, kind + said.removeprefix(kind), fix) from error
 
 
 def check_names(what: str, given: Any, known: Iterable[str]) -> None:

@@ -53,14 +53,16 @@ class PointFunction(ABC):
     ways : sequence of (str, callable)
         What is left to try, best first: a phrase and ``way(weights, numbers, points)``, which
         returns derivatives by the weights, (N, m, W).
+    pointwise : bool
+        Whether a point may be evaluated alone.
     """
 
     ways: Sequence[tuple[str, Way]]
     _checked: FloatArray | None = None
     _compared: bool = False
 
-    def __init__(self) -> None:
-        self._lock = RLock()
+    def __init__(self, pointwise: bool) -> None:
+        self.pointwise, self._lock = pointwise, RLock()
 
     @property
     def how(self) -> str:
@@ -196,7 +198,7 @@ class JaxFunction(PointFunction):
         *,
         pointwise: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(pointwise)
         self._jax, self._function, self._exact = jax, function, exact
 
         def by_points(weights: Any, numbers: Any, points: Any) -> Any:
@@ -297,10 +299,11 @@ class TorchFunction(PointFunction):
         *,
         pointwise: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(pointwise)
         self._torch, self._module, self._names = torch, module, list(names)
         self._function, self._opened = function, opened
-        self._tensors = [module.get_parameter(name) for name in names]
+        parameters = dict(module.named_parameters())
+        self._tensors = [parameters[name] for name in names]
         self.ways = [
             ("one backward pass, with a copy of the weights for each point", self._by_copies),
             ("point by point, vectorized (torch.func.vmap of jacrev)", self._by_points),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from twoaxis.adapters.foreign import (
+    COUPLED_NOTE,
     FIELD_EXPECTED,
     FIELD_FIX,
     Precision,
@@ -25,6 +26,7 @@ from twoaxis.adapters.foreign import (
     explained,
     first_output,
     foreign,
+    is_pointwise,
     precision_notes,
     typical_values,
 )
@@ -173,19 +175,23 @@ def from_jax(
     ):
         first = evaluate(where, center)
     values = equations_of(first)
+    pointwise = in_training() or is_pointwise(lambda at: evaluate(at, center), where, values)
     frozen = FrozenResidual(
         lambda **values: evaluate(where, values),
         known,
         where,
         view=training_view(view, loss_weights, [len(where)] * len(values)),
         jacobian=jacobian,
-        residual_at=lambda at, **values: evaluate(at, values),
+        residual_at=(lambda at, **values: evaluate(at, values)) if pointwise else None,
         field=_field(jax, frozen_model(), where, used, field),
-        notes=tuple(precision_notes(dtype_name(values[0].dtype), used, weights or used)),
+        notes=(
+            *precision_notes(dtype_name(values[0].dtype), used, weights or used),
+            *([] if pointwise else [COUPLED_NOTE]),
+        ),
         fitted=_fitted(jax, frozen_model(), observed, used, field),
         observed=None if observed is None else as_points(observed),
         objective=trainable,
-        weights=None if in_training() else _weights(jax, moving, residual, known, whole),
+        weights=None if in_training() else _weights(jax, moving, residual, known, whole, pointwise),
         axes=as_names("axes", axes),
         fields=as_names("fields", fields),
         equations=as_names("equations", equations),
@@ -319,6 +325,7 @@ def _weights(
     residual: Callable[..., Any],
     parameters: Parameters,
     options: dict[str, Any],
+    pointwise: bool,
 ) -> ModelWeights | None:
     """Return a model as a least-squares system in its weights; None for one without weights.
 
@@ -358,7 +365,7 @@ def _weights(
         parameters,
         moving.start,
         options["points"],
-        [JaxFunction(jax, equations, exact)],
+        [JaxFunction(jax, equations, exact, pointwise=pointwise)],
         JaxFunction(jax, outputs, exact),
         lambda vector, known: from_jax(moving.exact(vector), residual, known, **options),
         moving.exact,

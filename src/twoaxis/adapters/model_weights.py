@@ -80,7 +80,9 @@ class ModelWeights:
         """How Jacobians of the residual are computed; tried at a few points where none was."""
         if not all(each.tried for each in self.equations):
             several = isinstance(self.points, (tuple, list))
-            few = [each[:FEW] for each in self.points] if several else self.points[:FEW]
+            few: Any = self.points
+            if all(each.pointwise for each in self.equations):
+                few = [each[:FEW] for each in few] if several else few[:FEW]
             numbers = self._delivered
             with _evaluated("residual"):
                 self._each(few, lambda f, where: f.by_weights(self.start, numbers, where))

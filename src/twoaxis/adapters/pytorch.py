@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from twoaxis.adapters.foreign import (
+    COUPLED_NOTE,
     FIELD_EXPECTED,
     FIELD_FIX,
     Precision,
@@ -27,6 +28,7 @@ from twoaxis.adapters.foreign import (
     explained,
     first_output,
     foreign,
+    is_pointwise,
     precision_notes,
     typical_values,
 )
@@ -183,25 +185,40 @@ def from_torch(
         f"residual(model, points, {call_words(center)})",
         "check shapes, devices and precision; for a missing graph pass create_graph=True to "
         "torch.autograd.grad, and detach nothing that derivatives need"
-        + (f'; pass precision="model" if it computes in {dtype_name(own)}' if own != used else ""),
+        + (f'; pass precision="model" if it computes in {dtype_name(own)}' if own != used else "")
+        + (
+            "; for a model that is no module with weights, and has a precision of its own, pass "
+            'precision="model" and points in that precision, such as points.float()'
+            if not tensors
+            else ""
+        ),
     ):
         first = evaluate(where, center)
     values = equations_of(first)
+    pointwise = in_training() or is_pointwise(lambda at: evaluate(at, center), where, values)
     evaluated = getattr(values[0], "dtype", used)
+
+    def elsewhere(at: Any, **values: Any) -> Any:
+        return evaluate(torch.as_tensor(as_numpy(at), dtype=used, device=where.device), values)
+
     frozen = FrozenResidual(
         lambda **values: evaluate(where, values),
         known,
         as_numpy(where),
         view=training_view(view, loss_weights, [len(where)] * len(values)),
-        residual_at=lambda at, **values: evaluate(
-            torch.as_tensor(as_numpy(at), dtype=used, device=where.device), values
-        ),
+        residual_at=elsewhere if pointwise else None,
         field=_field(torch, frozen_model, where, field),
-        notes=(*notes, *precision_notes(*map(dtype_name, (evaluated, used, own)))),
+        notes=(
+            *notes,
+            *precision_notes(*map(dtype_name, (evaluated, used, own))),
+            *([] if pointwise else [COUPLED_NOTE]),
+        ),
         fitted=_fitted(torch, frozen_model, tensors, observed, used, field),
         observed=None if observed is None else as_points(observed),
         objective=trainable,
-        weights=None if in_training() else _weights(torch, model, residual, known, options),
+        weights=None
+        if in_training()
+        else _weights(torch, model, residual, known, options, pointwise),
         axes=as_names("axes", axes),
         fields=as_names("fields", fields),
         equations=as_names("equations", equations),
@@ -285,6 +302,7 @@ def _weights(
     residual: Callable[..., Any],
     parameters: Parameters,
     options: dict[str, Any],
+    pointwise: bool,
 ) -> ModelWeights | None:
     """Return a module as a least-squares system in its weights; None for one without weights.
 
@@ -302,8 +320,8 @@ def _weights(
             "pass the module itself, or leave conditions out",
         )
     copied, lock = _copied(torch, model).double(), RLock()
-    names = [name for name, each in copied.named_parameters() if each.requires_grad]
-    tensors = [copied.get_parameter(name) for name in names]
+    moving = {name: each for name, each in copied.named_parameters() if each.requires_grad}
+    tensors = list(moving.values())
     device = tensors[0].device
 
     @contextmanager
@@ -336,13 +354,13 @@ def _weights(
             return copy.deepcopy(copied)
 
     def function(call: Callable[..., Any], pointwise: bool = True) -> TorchFunction:
-        return TorchFunction(torch, copied, names, call, opened, pointwise=pointwise)
+        return TorchFunction(torch, copied, list(moving), call, opened, pointwise=pointwise)
 
     return ModelWeights(
         parameters,
         flat_tensors(tensors),
         options["points"],
-        [function(equations)],
+        [function(equations, pointwise)],
         function(outputs),
         lambda vector, known: from_torch(network(vector), residual, known, **options),
         network,
@@ -367,11 +385,17 @@ def _copied(torch: Any, module: Any) -> Any:
         for each in vars(part).values()
         if isinstance(each, torch.Tensor) and not each.is_leaf
     }
-    with explained(
-        "a module that can be copied, so that it stays as it is now",
-        "remove what copy.deepcopy(model) cannot copy, and detach tensors that it keeps",
+    with (
+        torch.no_grad(),  # of TorchScript a copy is an operation, with a graph
+        explained(
+            "a module that can be copied, so that it stays as it is now",
+            "remove what copy.deepcopy(model) cannot copy, and detach tensors that it keeps",
+        ),
     ):
-        return copy.deepcopy(module, kept).eval()
+        copied = copy.deepcopy(module, kept).eval()
+    for one, other in zip(copied.parameters(), module.parameters(), strict=True):
+        one.requires_grad_(other.requires_grad)
+    return copied
 
 
 def _frozen(torch: Any, model: Any, double: bool) -> tuple[Any, list[Message]]:
@@ -408,15 +432,15 @@ def _own_precision(torch: Any, tensors: list[Any], points: Any) -> Any:
 def _points_like(torch: Any, tensors: list[Any], points: Any, dtype: Any) -> Any:
     """Return the points as a tensor on the model's device."""
     device = tensors[0].device if tensors else None
-    if device is not None and device.type == "meta":
+    if any(each.device.type == "meta" for each in tensors):
         raise InputError(
             "a model with values in its weights",
-            "one on the device 'meta', which has shapes only",
+            "weights on the device 'meta', which has shapes only",
             "load its weights onto a device, as in model.to_empty(device='cpu') and "
             "model.load_state_dict(...)",
         )
     if isinstance(points, torch.Tensor):
-        if device is not None and points.device != device:
+        if device is not None and points.device != device and points.device.type != "meta":
             raise InputError(
                 f"points on the device of the model, {device}",
                 f"points on {points.device}",

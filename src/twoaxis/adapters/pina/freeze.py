@@ -257,6 +257,12 @@ def _observed(twin: Twin, problem: Any, columns: list[int], observed: Any) -> di
     """Return the points of the user, and what the field predicts there."""
     axes = list(problem.input_variables)
     if isinstance(observed, twin.label_tensor):
+        if not set(axes) <= set(observed.labels):
+            raise InputError(
+                f"observed with the labels {axes}, the input variables",
+                f"the labels {list(observed.labels)}",
+                "label the columns so, as in LabelTensor(points, problem.input_variables)",
+            )
         observed = observed.extract(axes).tensor
     where = observed_points(observed, len(axes))
     outputs = twin.field(twin.labelled(where, axes))

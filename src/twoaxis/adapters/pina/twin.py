@@ -265,12 +265,19 @@ class Twin(Model):
             "in params_ and the labels",
         ):
             found = term.condition.equation.residual(samples, self.output(samples, member), leaves)
+        if not isinstance(found, self.torch.Tensor):
+            raise InputError(
+                f"a residual of the condition {term.name!r} as a tensor",
+                type(found).__name__,
+                "return the tensor; several equations are columns of one, or a SystemEquation",
+            )
         plain = found.as_subclass(self.torch.Tensor)
         if plain.ndim == 0 or len(plain) != len(samples):
             raise InputError(
                 f"a residual of the condition {term.name!r} with one row per point, {len(samples)}",
                 f"the shape {tuple(plain.shape)}",
-                "return the residual of every point, without a mean or a sum over them",
+                "return the residual of every point, without a mean or a sum over them; several "
+                "equations are columns, or a SystemEquation",
             )
         return plain.reshape(len(samples), -1)
 

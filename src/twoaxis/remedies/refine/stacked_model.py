@@ -126,7 +126,9 @@ class StackedModel:
             )
         self.sites = np.asarray(frozen.observed, dtype=float)
         self.outside = _outside(frozen.points, self.sites)
-        self.points = _dense(frozen.points, self.weights.start.size)
+        self.points = frozen.points
+        if frozen.residual_at is not None:  # or else it is known at its points alone
+            self.points = _dense(frozen.points, self.weights.start.size)
         self.data = _observations(frozen, data)
         self.known.require("delivered")
         check_enough(self.data.size, len(self.known))

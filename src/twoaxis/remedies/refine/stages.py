@@ -270,6 +270,8 @@ def drawn_points(
     """
     if isinstance(model.points, tuple) or len(model.points) <= POINTS:
         return model.points
+    if model.frozen.residual_at is None:  # it is known at its points alone
+        return model.points
     size = np.abs(model.residual(weights, q, model.points)).reshape(-1, len(model.points))
     count = max(POINTS, (DENSE * weights.size - model.data.size) // len(size))
     if len(model.points) <= count:
