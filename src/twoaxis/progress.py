@@ -98,7 +98,7 @@ class LineDisplay:
         """End a task."""
         if task["last"] is not None:
             elapsed = time.monotonic() - task["start"]
-            self._write(f"{task['what']}: finished after {_clock(elapsed)}")
+            self._write(f"{task['what']}: finished after {clock(elapsed)}")
 
     def _write(self, line: str) -> None:
         print(line, file=sys.stderr, flush=True)
@@ -106,13 +106,13 @@ class LineDisplay:
 
 def _line(task: dict[str, Any], now: float, note: str) -> str:
     done, total, elapsed = task["done"], task["total"], now - task["start"]
-    parts = [f"{done}/{'?' if total is None else total}", f"{_clock(elapsed)} elapsed"]
+    parts = [f"{done}/{'?' if total is None else total}", f"{clock(elapsed)} elapsed"]
     if total is not None and done:
-        parts.append(f"about {_clock(elapsed * max(total - done, 0) / done)} left")
+        parts.append(f"about {clock(elapsed * max(total - done, 0) / done)} left")
     return f"{task['what']}: {', '.join(parts)}{f' ({note})' if note else ''}"
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
     """Return hours, minutes and seconds, as the bars show them."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
@@ -180,6 +180,12 @@ def progress_bars(show: bool = True) -> Iterator[Bars]:
     )
     with rich.Progress(*columns, console=console, transient=True) as progress:
         yield Bars(RichDisplay(progress))
+
+
+def announce(text: str, show: bool) -> None:
+    """Say on standard error what is coming, where progress is shown."""
+    if show:
+        print(text, file=sys.stderr, flush=True)
 
 
 def _rich_progress() -> Any:

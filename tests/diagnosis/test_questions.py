@@ -877,3 +877,32 @@ def test_the_likelihood_does_not_reach_for_a_value_far_away():
     assert reach < np.log(4.9 / TRUE)
     near = audited(1.1).group("/likelihood").sel(parameter="k")
     assert near["value"].values.max() == pytest.approx(1.1, rel=0.02)
+
+
+def test_a_field_that_misses_the_data_takes_no_refits_far_away():
+    def growth(r, K, y):
+        return K / (1 + (K / y - 1) * np.exp(-r * 10 * T))
+
+    true = {"r": 0.8, "K": 10.0, "y": 1.0}
+    data = growth(**true) + 0.2 * np.random.default_rng(0).standard_normal(len(T))
+    runs, likelihoods = [], []
+    for far in (1.02, 3.0):
+        value = {"r": 0.8 * far, "K": 10.0 / far, "y": 1.0}
+        unknown = {
+            name: ta.Parameter(bounds=(v / 10, v * 10), delivered=value[name])
+            for name, v in true.items()
+        }
+        known = ta.resolve(growth, unknown, 0.2, data=data, at=true, replicas=20, progress=False)
+        frozen = ta.FrozenResidual(
+            lambda r, K, y, v=value: (r - v["r"]) * T + (K - v["K"]) + (y - 1) * np.cos(T),
+            unknown,
+            T,
+            view=ta.views.Pointwise(),
+        )
+        before = known.live.setup.model.runs
+        found = ta.audit(frozen, resolution=known, fitted=growth(**value))
+        runs.append(known.live.setup.model.runs - before)
+        likelihoods.append(found.group("/likelihood")["deviance"].values)
+        assert answers(found)["field"] == ("yes" if far < 2 else "no")
+    assert runs[1] < 1.2 * runs[0]
+    assert np.isfinite(likelihoods).all()

@@ -27,6 +27,7 @@ from twoaxis.diagnosis.field_check import (
     observations_group,
     observed_alone,
 )
+from twoaxis.diagnosis.questions import FIELD_FAR, LEVEL
 from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable, labelled
 from twoaxis.labels import Labels, aligned
@@ -447,7 +448,9 @@ def _from_live(
         "/matched": matched,
         "/checks": checks,
         "/resimulation": again,
-        "/likelihood": _likelihood(live, observed, fit, matched, subject),
+        "/likelihood": _likelihood(
+            live, observed, fit, matched, subject, near=_field_fails(of_field)
+        ),
         **of_field,
     }
     if not own:  # of its own data the resolution says it
@@ -464,14 +467,27 @@ def _inside(
     return {n: float(np.clip(values[n], *known[n].bounds)) for n in interest}
 
 
+def _field_fails(of_field: Mapping[str, xr.Dataset]) -> bool:
+    """Whether the field misses the data: its delivered value is then not compared with them."""
+    fit = of_field.get("/field_fit")
+    return fit is not None and bool((fit["rms"] > FIELD_FAR) & (fit["p_above"] < 1 - LEVEL))
+
+
 def _likelihood(
-    live: LiveModel, observed: Observed, fit: DataFit, matched: xr.Dataset, subject: Subject
+    live: LiveModel,
+    observed: Observed,
+    fit: DataFit,
+    matched: xr.Dataset,
+    subject: Subject,
+    *,
+    near: bool,
 ) -> xr.Dataset:
     """Return the profile likelihood of every parameter of interest, around its estimate.
 
     It reaches from the interval of the matched fit about as far again on both sides, and to the
     delivered value where that is not much further: refits far away take the most model runs, and
-    no picture shows how improbable such a value is.
+    no picture shows how improbable such a value is. With `near` it stays where the interpolant of
+    the model is accurate.
     """
     parameters = subject.parameters
     values = np.full((len(parameters), CANDIDATES), np.nan)
@@ -485,14 +501,14 @@ def _likelihood(
             for n in ("lower", "estimate", "upper")
         )
         ends = [low - (best - low), high + (high - best)]
-        if parameter.delivered is not None:
+        if parameter.delivered is not None and not near:
             far = FAR * (high - low)
             delivered = float(model.to_coordinate(parameter.delivered))
             ends.append(min(max(delivered, best - far), best + far))
         least, most = model.coordinate_bounds
         around = np.linspace(max(min(ends), least), min(max(ends), most), CANDIDATES)
         values[j] = np.clip(model.to_value(around), *model.bounds)
-        deviance[j] = live.profile(observed, name, values[j], fit)
+        deviance[j] = live.profile(observed, name, values[j], fit, refits=not near)
     found = {"parameter": parameters.names, "value": values, "deviance": deviance}
     return labelled(LIKELIHOOD_LAYOUT, found, {})
 

@@ -157,6 +157,11 @@ class ForwardModel:
         """How many entries the model predicts."""
         return int(np.prod(self.shape))
 
+    @property
+    def on_engine(self) -> bool:
+        """Whether the model runs on an engine."""
+        return self._engine is not None
+
     def observe(self, entries: IndexArray) -> None:
         """Keep only these flat entries of the output, in this order.
 

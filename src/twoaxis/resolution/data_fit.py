@@ -395,6 +395,8 @@ class LiveModel:
         name: str,
         values: ArrayLike,
         fit: DataFit | None = None,
+        *,
+        refits: bool = True,
     ) -> FloatArray:
         """Return the deviance of the profile likelihood of one parameter, shape (V,).
 
@@ -414,11 +416,13 @@ class LiveModel:
             Physical values of it, inside its bounds.
         fit : DataFit, optional
             What `fit` returned for the same observations; it is made again without it.
+        refits : bool
+            Whether the others are fitted with the model itself where there is no interpolant.
 
         Returns
         -------
         array, shape (V,)
-            NaN where the model fails.
+            NaN where the model fails, or where it would be fitted and `refits` is false.
         """
         parameters = self.setup.parameters
         self._check_names({name: None})
@@ -446,7 +450,7 @@ class LiveModel:
         if not held.all():
             deviance = self._interpolated_profile(observed, around, start, held)
         left = np.flatnonzero(np.isnan(deviance))
-        if left.size:
+        if left.size and (refits or held.all()):
             found = self._held_chi2(observed, start[left], given[left], held)
             deviance[left] = np.maximum(found - around.fits.chi2[0], 0.0)
         return np.where(np.isfinite(deviance), deviance, np.nan)

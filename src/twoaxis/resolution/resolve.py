@@ -9,6 +9,7 @@ observations can resolve, under this layout, this noise and this estimator:
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +25,7 @@ from twoaxis.forward.bank import build_bank
 from twoaxis.observations import RECOVERABILITY_SEED, noise_seed, standard_noise
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.problems import EvolutionProblem, SteadyProblem, get_problem
-from twoaxis.progress import Advance, progress_bar
+from twoaxis.progress import Advance, announce, clock, progress_bar
 from twoaxis.resolution.bank_fit import (
     BANK_ACCURACY,
     BANK_BYTES,
@@ -74,6 +75,12 @@ Method = Literal["auto", "bank", "interpolant", "direct", "linear"]
 TANGENT_ACCURACY = 0.5
 # Unit of the differences by which a first fit is linearized, as a share of the bounds.
 DIFFERENCE_SHARE = 0.1
+# Calls that may take longer than this many seconds say so first.
+LONG = 30.0
+# Model runs of a direct fit from three starts, over the square of the number of parameters; fits
+# that one with profile sets counts as, and those that an interpolant takes; steps of a fit and of
+# the checks of a tangent. Measured with models of one to five parameters, within a factor of two.
+RUNS_PER_FIT, RUNS_WITH_SETS, INTERPOLANT_FITS, LINEAR_STEPS = 16, 3, 4, 25
 # Noise vectors of all replicas are held together, up to this many gigabytes.
 DRAWS_LIMIT = 2.0
 
@@ -183,7 +190,9 @@ def resolve(
         a module. By default the model runs in this process. The result does not depend on it.
     progress : bool
         Whether to show progress: bars on a terminal and in notebooks, elsewhere a line on
-        standard error now and then, if it takes longer than a few seconds.
+        standard error now and then, if it takes longer than a few seconds. A call that may take
+        longer than half a minute says first about how many model runs it needs, their time, and
+        what would be cheaper (not for a vectorized model, whose runs are not timed).
 
     Returns
     -------
@@ -237,7 +246,9 @@ def resolve(
         said.append(told)
     setup = prepare(**arguments, at=at)
     draws = _draws(stream, replicas, max(len(sites) for sites in setup.layouts.values()))
+    began, runs = time.perf_counter(), setup.model.runs
     derivative = sensitivities(setup.model, setup.q, setup.units)
+    around = (time.perf_counter() - began) / (setup.model.runs - runs)
 
     def informed(layouts: list[WhitenedLayout]) -> list[Information]:
         return [information(layout, derivative, setup.units) for layout in layouts]
@@ -248,9 +259,17 @@ def resolve(
     if max(f.derivative_error.max() for f in first) > DERIVATIVE_ACCURACY:
         setup.model.check_deterministic()
     chosen_method = _chosen_method(setup, method, replicas, bank)
+    cost = _cost_text(setup, chosen_method, replicas, bank, starts, around)
+    announce(cost, progress and bool(cost))
     entries, check = bank, None
     while True:
+        began, runs = time.perf_counter(), setup.fit_model.runs
         estimator = _estimator(setup, chosen_method, entries, starts, derivative.steps, progress)
+        if not cost and isinstance(estimator, DirectEstimator):
+            # A run may take longer far from the center, where this one has solved it, too.
+            spread = (time.perf_counter() - began) / (setup.fit_model.runs - runs)
+            cost = _cost_text(setup, chosen_method, replicas, bank, starts, spread)
+            announce(cost, progress and bool(cost))
         known = setup.noise or estimate_noise(setup, estimator)
         whitened = setup.whitened(known)
         facts = informed(whitened)
@@ -417,6 +436,52 @@ def _chosen_method(setup: Setup, method: Method, replicas: int, bank: int) -> Me
         return "linear"
     few = replicas < FEWEST_REPLICAS
     return "direct" if few or setup.fit_model.vectorized else "interpolant"
+
+
+def expected_runs(
+    setup: Setup, method: Method, replicas: int, bank: int, starts: int
+) -> tuple[int, int]:
+    """Return about how many model runs are to come, and how many at worst.
+
+    At worst no interpolant is accurate enough, so that every replica is fitted directly.
+    """
+    dimension, layouts = len(setup.parameters), len(setup.layouts)
+    fits_of_data = 0 if setup.data is None else layouts
+    slope = 2 * dimension + 1
+    if method == "linear":
+        likely = max(SEEDS, starts) + LINEAR_STEPS * slope * (layouts + fits_of_data)
+        return likely, likely
+    if method == "bank":
+        return bank, bank
+    one = round(RUNS_PER_FIT * dimension**2 * (1 + starts) / 4)
+    before = seed_count(dimension, starts) + RUNS_WITH_SETS * one * fits_of_data
+    worst = before + one * (replicas + 1) * layouts
+    if method == "interpolant":
+        return min(before + INTERPOLANT_FITS * one * layouts, worst), worst
+    return worst, worst
+
+
+def _cost_text(
+    setup: Setup, method: Method, replicas: int, bank: int, starts: int, seconds: float
+) -> str:
+    """Say what a long call will cost, and what would be cheaper; nothing of a short one.
+
+    The time of one point of a vectorized model is not known: the first batch may be compiled.
+    """
+    likely, worst = expected_runs(setup, method, replicas, bank, starts)
+    if worst * seconds < LONG or setup.model.vectorized:
+        return ""
+    text = f"twoaxis.resolve: about {likely:,} model runs of {seconds:.2g} s"
+    text += f", {clock(likely * seconds)}"
+    if worst > likely:
+        text += f", and up to {worst:,} ({clock(worst * seconds)}) where no interpolant serves"
+    cheaper = []
+    linear, _ = expected_runs(setup, "linear", replicas, bank, starts)
+    if linear < likely:
+        cheaper.append(f'method="linear" takes about {linear:,}')
+    if not setup.model.on_engine:
+        cheaper.append("engine=concurrent.futures.ProcessPoolExecutor() shares them among cores")
+    return "; ".join([text, *cheaper])
 
 
 def _estimator(
