@@ -160,7 +160,7 @@ class Profile:
         """Whether exact derivatives of the residual can be used, as checked at the center."""
         local = self.local
         if local is None or local.requested == "difference":
-            local = linearize(self.frozen, self.q)
+            local = linearize(self.frozen, self.q, step=FINE_STEP)
         return "exact" if local.exact else "difference"
 
     def linearized(self, q: FloatArray, step: float = STEP) -> Linearization:
@@ -300,8 +300,9 @@ class OneParameterScan:
         undersampled = 0
         if self.profile.exact is None:
             best = min(map(self.profile.value, places))
-            deeper, undersampled = self._between(grid, places, best, tie)
-            places += deeper
+            if best > FLAT * profile.max():  # nothing is deeper than zero
+                deeper, undersampled = self._between(grid, places, best, tie)
+                places += deeper
         # Of equally low minima the nearest to the center comes first, whatever rounding says.
         places.sort(key=lambda at: abs(at - here))
         depths = _leveled(np.array([self.profile.value(at) for at in places]), profile.max())
