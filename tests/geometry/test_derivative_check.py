@@ -164,11 +164,29 @@ def inside(low, high):
     return residual
 
 
+# The root has no derivative at zero, which is told.
+@pytest.mark.filterwarnings("ignore:differences of the residual are not reliable")
 @pytest.mark.parametrize("at", [0.0, 1e-12, 1e-7, 1e-4, 0.5, 1.0 - 1e-7, 1.0])
 @pytest.mark.parametrize("function", [ta.score, ta.frozen_scan, ta.spectrum, ta.audit])
 def test_nothing_is_evaluated_outside_linear_bounds(function, at):
     given = {"c": ta.Parameter(delivered=at, bounds=(0, 1), coordinate="linear", scale=1.0)}
     function(inside(0, 1), given, POINTWISE, points=POINTS)
+
+
+@pytest.mark.parametrize("center", [0.25, 0.4, 0.8, 1.23456, 7.77])
+def test_differences_of_a_rounded_parameter_are_told(center):
+    given = {"k": ta.Parameter(delivered=center, bounds=(0.1, 10))}
+
+    def score(rule, step):
+        def residual(k):
+            return (rule(k) - 1.125 * center) * E
+
+        return ta.score(residual, given, POINTWISE, points=POINTS, step=step).displacement["k"]
+
+    with pytest.warns(ta.AccuracyWarning, match=r"rounding: k|along k"):
+        score(lambda k: round(k, 3), 1e-3)
+    assert score(lambda k: round(k, 3), 0.05) == pytest.approx(0.125, rel=0.05)  # as it says
+    assert score(lambda k: k, 1e-3) == pytest.approx(0.125, rel=1e-5)
 
 
 @pytest.mark.parametrize("at", [0.3, 0.3 + 1e-9, 0.7, 7.1 - 1e-5, 7.1])

@@ -419,3 +419,48 @@ def test_a_basin_that_is_narrower_than_the_grid_is_found_around_the_center(cente
     )
     assert found.basin_minimum["w"] == pytest.approx(best, rel=1e-10)
     assert found.minimum["w"] == pytest.approx(best, rel=1e-10)
+
+
+TIMES = np.linspace(0, 10, 400)
+
+
+def waves(frequency):
+    """A residual whose profile has a narrow basin around a frequency, and shallow ones beside."""
+    return lambda w: np.sin(w * TIMES) - np.sin(frequency * TIMES) + 0.01 * np.cos(3 * TIMES)
+
+
+def test_a_basin_between_candidates_is_found_where_derivatives_ask_for_it():
+    known = {"w": ta.Parameter(delivered=20.0, bounds=(10.0, 30.0))}
+    spacing = np.log(3) / 30
+    between = 10 * np.exp(24.5 * spacing)
+    found = ta.frozen_scan(waves(between), known, ta.views.Pointwise(), points=TIMES, candidates=31)
+    assert found.undersampled == 0
+    assert found.minimum["w"] == pytest.approx(between, rel=1e-4)
+    assert abs(np.log(found.grid_minimum["w"] / between)) > spacing
+    assert found.data["local_profile"].values[0] < 1e-3
+
+
+def test_an_undersampled_profile_is_told(tmp_path):
+    known = {"w": ta.Parameter(delivered=20.0, bounds=(1.0, 1000.0))}
+    options = {"view": ta.views.Pointwise(), "points": TIMES}
+    with pytest.warns(ta.AccuracyWarning, match="candidates"):
+        found = ta.frozen_scan(waves(61.0), known, **options)
+    assert found.undersampled > 0
+    assert ta.load(found.save(tmp_path / "scan.nc")).undersampled == found.undersampled
+    audit = ta.audit(waves(61.0), known, **options)
+    assert "scan.undersampled" in [m.code for m in audit.messages]
+    assert audit.scan.undersampled == found.undersampled
+
+
+def test_a_resolved_profile_is_searched_no_further():
+    known = {"k": ta.Parameter(delivered=2.0, bounds=(0.1, 10.0))}
+    calls = []
+
+    def residual(k):
+        calls.append(k)
+        return np.exp(-k * TIMES) - np.exp(-1.3 * TIMES)
+
+    found = ta.frozen_scan(residual, known, ta.views.Pointwise(), points=TIMES)
+    assert found.undersampled == 0
+    assert len(found.local_minima) == 1
+    assert len(calls) < 81 * (1 + 3) + 150  # the grid, its derivatives, and one refinement

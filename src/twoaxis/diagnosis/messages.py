@@ -10,6 +10,7 @@ view.assumed                nobody said that the view is the training view
 score.*                     doubts about the local displacement (`Score.doubts`)
 scan.other_side             displacement and scan lie on different sides of the tolerance
 scan.other_basin            the lowest minimum lies in another basin than the center
+scan.undersampled           a deeper minimum may lie between the candidates of the scan
 direction.null              the residual does not see a direction
 direction.weak              the residual sees a direction weakly
 delivery.small_gap          delivery is the last suspect, and the gap is small
@@ -172,6 +173,10 @@ def _trust(audit: Audit) -> list[Message]:
             "local displacement does not describe it"
         )
         found.append(Message("scan.other_basin", text, "warning"))
+    if audit.scan.undersampled:
+        text = f"{audit.scan.doubt}: pass candidates=1000 to twoaxis.audit, or narrower bounds"
+        numbers = {"intervals": float(audit.scan.undersampled)}
+        found.append(Message("scan.undersampled", text, "warning", numbers))
     return found
 
 

@@ -208,6 +208,26 @@ def _state(
     return ("rounding" if blur > UNCLEAR * scale else "agrees"), found
 
 
+def step_dependence(
+    coarse: FloatArray, fine: FloatArray, residual: FloatArray, h: float, rounding: float
+) -> float:
+    """Return by what share two differences of one derivative (N,) disagree; 0: by little.
+
+    Parameters
+    ----------
+    coarse, fine : array, shape (N,)
+        Differences of two steps.
+    residual : array, shape (N,)
+    h : float
+        The finer step.
+    rounding : float
+        Unit of the residual's floating-point type, whose rounding counts for nothing.
+    """
+    scale, apart = max(_size(coarse), _size(fine)), _size(coarse - fine)
+    unavoidable = 4 * rounding * _size(residual) / h
+    return apart / scale if apart > UNCLEAR * scale + unavoidable else 0.0
+
+
 def _size(values: FloatArray) -> float:
     """Root mean square, scaled so that squares of tiny or huge values can be represented."""
     top = float(np.abs(values).max())

@@ -20,6 +20,7 @@ coordinates through the chain rule, with :math:`p' = p'' = p` in log coordinates
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Callable
@@ -37,6 +38,7 @@ from twoaxis.frozen import (
     called,
     check_magnitude,
     check_repeatable,
+    rounding_unit,
     same_size,
 )
 from twoaxis.geometry.derivative_check import (
@@ -44,6 +46,7 @@ from twoaxis.geometry.derivative_check import (
     difference_weights,
     disagreements,
     offsets_inside,
+    step_dependence,
 )
 
 FloatArray = NDArray[np.float64]
@@ -144,7 +147,38 @@ def linearize(
             )
     found = _by_differences(around, doubt if derivative != "difference" and exact else "")
     found = replace(found, requested=derivative)
-    return _representable(found, frozen) if check else found
+    if not check:
+        return found
+    _check_smooth(around, found.jacobian, rounding_unit(output))
+    return _representable(found, frozen)
+
+
+def _check_smooth(around: _Neighbors, columns: FloatArray, rounding: float) -> None:
+    """Warn where differences depend on their step, as no derivative does."""
+    off = np.zeros(len(around.center))
+    for factor in (1 / math.pi, math.pi):  # which fit no grid of rounded values
+        other = replace(around, step=around.step * factor)
+        again = _by_differences(other, "").jacobian
+        least = np.minimum(around.sizes, other.sizes)
+        for j in range(len(off)):
+            parts = columns[:, j], again[:, j], around.residual
+            off[j] = max(off[j], step_dependence(*parts, float(least[j]), rounding))
+    rough = [
+        f"{name} (by {100 * share:.0f}%)"
+        for name, share in zip(around.frozen.names, off, strict=True)
+        if share
+    ]
+    if rough:
+        warnings.warn(
+            AccuracyWarning(
+                "differences of the residual are not reliable: with steps three times smaller or "
+                f"larger they are others, along {', '.join(rough)}. The residual rounds or jumps, "
+                "a solver inside of it stops too early, or it changes within one step: leave "
+                f"rounding out, or pass another step than step={around.step:g}, such as 0.05 "
+                "against rounding"
+            ),
+            stacklevel=4,
+        )
 
 
 def _verified(

@@ -2,8 +2,14 @@ r"""The profile of a frozen field and the search for its minima.
 
 The profile :math:`\phi(q) = r(q)^\top M\,r(q)` is a function of the coordinates alone, in closed
 form where the residual is affine. With one parameter every local minimum of a grid is refined on
-the derivative of the profile. With several, a grid over the bounds gives starts for bounded
-nonlinear least squares.
+the derivative of the profile, and derivatives of the residual at the grid points say where a deeper
+one can lie between them: with the spacing :math:`s` the residual is not resolved where
+
+.. math:: \lVert r_{k+1} - r_k - \tfrac s2 (J_k + J_{k+1})\rVert_M
+          > \tfrac12\,s \max(\lVert J_k\rVert_M, \lVert J_{k+1}\rVert_M),
+
+as where it changes by half a period. There the grid is made finer. With several, a grid over the
+bounds gives starts for bounded nonlinear least squares.
 """
 
 from __future__ import annotations
@@ -31,6 +37,11 @@ FloatArray = NDArray[np.float64]
 VALUES_AT_ONCE = 8_000_000
 # A profile that varies by less than this share of its size is flat.
 FLAT = 1e-12
+# A residual is not resolved between two grid points where its change differs from that which its
+# derivatives there predict by more than this share.
+UNRESOLVED = 0.5
+# Most evaluations between grid points, for each of them.
+MOST_BETWEEN = 10
 # Step of the differences that refine a minimum, where derivatives are not exact.
 FINE_STEP = 1e-5
 # Times that a search for a minimum is narrowed, each time to a quarter.
@@ -54,6 +65,8 @@ class Found:
     minima : list of tuple
         Coordinates (d,), profile value, and whether the basin holds the center; lowest first.
     spread : float
+    undersampled : int
+        Number of intervals between candidates in which a deeper minimum may lie unseen.
     """
 
     candidates: FloatArray
@@ -61,6 +74,7 @@ class Found:
     grid_minimum: FloatArray | None = None
     minima: tuple[tuple[FloatArray, float, bool], ...] = ()
     spread: float = 0.0
+    undersampled: int = 0
 
 
 @dataclass(frozen=True)
@@ -146,7 +160,7 @@ class Profile:
         """Whether exact derivatives of the residual can be used, as checked at the center."""
         local = self.local
         if local is None or local.requested == "difference":
-            local = linearize(self.frozen, self.q)
+            local = linearize(self.frozen, self.q, step=FINE_STEP)
         return "exact" if local.exact else "difference"
 
     def linearized(self, q: FloatArray, step: float = STEP) -> Linearization:
@@ -283,6 +297,12 @@ class OneParameterScan:
             ends = max(here - spacing, float(grid[0])), min(here + spacing, float(grid[-1]))
             own = self._refined(ends[0], here, ends[1])
             places.append(own)
+        undersampled = 0
+        if self.profile.exact is None:
+            best = min(map(self.profile.value, places))
+            if best > FLAT * profile.max():  # nothing is deeper than zero
+                deeper, undersampled = self._between(grid, places, best, tie)
+                places += deeper
         # Of equally low minima the nearest to the center comes first, whatever rounding says.
         places.sort(key=lambda at: abs(at - here))
         depths = _leveled(np.array([self.profile.value(at) for at in places]), profile.max())
@@ -291,7 +311,62 @@ class OneParameterScan:
             for at, depth in zip(places, depths.tolist(), strict=True)
         ]
         lowest = int(np.argmin(profile))
-        return Found(values, profiles, grid[lowest : lowest + 1], _lowest_first(minima))
+        return Found(
+            values,
+            profiles,
+            grid[lowest : lowest + 1],
+            _lowest_first(minima),
+            undersampled=undersampled,
+        )
+
+    def _between(
+        self, grid: FloatArray, places: list[float], best: float, tie: float
+    ) -> tuple[list[float], int]:
+        """Search between grid points where derivatives say that a deeper minimum can lie.
+
+        Returns minima below `best`, and the number of intervals that were too many to search.
+        """
+        found, pieces = [], self._pieces(grid, places, best)
+        left_out = len(pieces)
+        budget = MOST_BETWEEN * len(grid)
+        for count, k in sorted((count, k) for k, count in pieces.items()):
+            budget -= count
+            if budget < 0:
+                break
+            left_out -= 1
+            fine = np.linspace(grid[k], grid[k + 1], count + 1)
+            values = self.profile(fine[:, None])
+            j = int(np.argmin(values))
+            ends = float(fine[max(j - 1, 0)]), float(fine[min(j + 1, count)])
+            place = self._refined(ends[0], float(fine[j]), ends[1])
+            if self.profile.value(place) < best - tie:
+                found.append(place)
+        return found, left_out
+
+    def _pieces(self, grid: FloatArray, places: list[float], best: float) -> dict[int, int]:
+        """Return into how many pieces an interval must be cut, for those to be searched."""
+        spacing, found = float(grid[1] - grid[0]), {}
+        before: Linearization | None = None
+        for k, at in enumerate(grid.tolist()):
+            here = self.profile.linearized(np.array([at]), FINE_STEP)
+            left, before = before, here
+            if left is None:
+                continue
+            slopes = [left.jacobian[:, 0], here.jacobian[:, 0]]
+            change = here.residual - left.residual
+            columns = [left.residual, here.residual, *slopes, change - spacing / 2 * sum(slopes)]
+            sizes = np.column_stack(columns)
+            gram = self.profile.metric.quadratic(sizes, sizes)
+            norms = np.sqrt(np.maximum(np.diag(gram), 0.0))
+            least, reach = min(norms[:2]), spacing * max(norms[2:4])
+            if least - reach >= np.sqrt(best):
+                continue  # so far the residual does not fall
+            if norms[4] > UNRESOLVED * reach:
+                found[k - 1] = int(min(np.ceil(2 * reach / least), 1e9)) if least > 0 else 4
+            elif gram[0, 2] < 0 < gram[1, 3]:  # a minimum of its own, if it is not known
+                known = (grid[k - 1] - spacing <= place <= at + spacing for place in places)
+                found |= {} if any(known) else {k - 1: 4}
+        return found
 
     def _minima(self, grid: FloatArray, profile: FloatArray) -> list[float]:
         """Coordinates of all local minima, those on a bound included."""

@@ -14,6 +14,7 @@ parameters, which the field leaves free too, at their own minimum.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
@@ -23,7 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from twoaxis.arrays import is_integer
-from twoaxis.errors import InputError
+from twoaxis.errors import AccuracyWarning, InputError
 from twoaxis.frozen import (
     FrozenResidual,
     Points,
@@ -79,7 +80,7 @@ LAYOUT: Layout = {
     ),
     "profile_at_center": Variable((), "float", "frozen profile at the center", finite=True),
     "grid_minimum": Variable(("parameter",), "float", "global minimum on the grid; NaN: none"),
-    "minimum": Variable(("parameter",), "float", "refined global minimum; NaN: none"),
+    "minimum": Variable(("parameter",), "float", "lowest minimum that was found; NaN: none"),
     "displacement": Variable(
         ("parameter",), "float", "coordinate of the refined minimum minus center; NaN: none"
     ),
@@ -124,6 +125,7 @@ class FrozenScan(CenteredResult):
             "affine_checked",
             "affine_deviation",
             "start_spread",
+            "undersampled",
         )
     }
 
@@ -171,7 +173,8 @@ class FrozenScan(CenteredResult):
             "affine as 0 or 1, and numbers that are not negative": data.attrs["affine"] in (0, 1)
             and data.attrs["affine_checked"] >= 0
             and data.attrs["affine_deviation"] >= 0
-            and data.attrs["start_spread"] >= 0,
+            and data.attrs["start_spread"] >= 0
+            and data.attrs["undersampled"] >= 0,
         }
         require(consistent)
         super().check()
@@ -240,6 +243,26 @@ class FrozenScan(CenteredResult):
         return float(self.data.attrs["start_spread"])
 
     @property
+    def undersampled(self) -> int:
+        """Number of intervals between candidates in which a deeper minimum may lie unseen.
+
+        With one parameter the scan also looks between candidates where the derivatives of the
+        residual say that it can be lower there. It counts those that were too many. More
+        `candidates` or narrower bounds help.
+        """
+        return int(self.data.attrs["undersampled"])
+
+    @property
+    def doubt(self) -> str:
+        """Why the lowest minimum that was found may not be the lowest one; empty: no reason."""
+        if not self.undersampled:
+            return ""
+        return (
+            f"the residual changes too fast for the {self.data.sizes['candidate']} candidates of "
+            f"the scan: in {self.undersampled} intervals a deeper minimum may lie between them"
+        )
+
+    @property
     def slices(self) -> dict[str, tuple[FloatArray, FloatArray]]:
         """Candidate values of each parameter and the profile with the others at the center.
 
@@ -250,7 +273,7 @@ class FrozenScan(CenteredResult):
 
     @property
     def minimum(self) -> dict[str, float] | None:
-        """Physical values at the refined global minimum; None when the profile is flat."""
+        """Physical values at the lowest minimum that was found; None when the profile is flat."""
         return None if self.flat else self.named("minimum")
 
     @property
@@ -337,6 +360,8 @@ class FrozenScan(CenteredResult):
             hidden = [name for name, parameter in self.parameters.items() if parameter.nuisance]
             table = self.local_minima.drop(columns=hidden)
             lines.append(table.to_string(float_format=lambda v: f"{v:.6g}"))
+        if self.doubt:
+            lines.append(f"warning: {self.doubt}")
         return "\n".join(lines)
 
 
@@ -377,8 +402,10 @@ def frozen_scan(
     residual, parameters, view, points, at
         As for `twoaxis.score`.
     candidates : int
-        Candidates along a parameter, evenly spaced in its coordinate. With two parameters
-        the grid has this many along each; with more, fewer, so that it stays affordable.
+        Candidates along a parameter, evenly spaced in its coordinate. With one parameter the scan
+        also looks between them where derivatives of the residual say that it can be lower there,
+        and an `AccuracyWarning` says where that would take too long. With two parameters the grid
+        has this many along each; with more, fewer, so that it stays affordable.
     starts : int
         With several parameters: how many of the lowest grid points are refined by bounded
         nonlinear least squares, beside the center.
@@ -397,7 +424,11 @@ def frozen_scan(
     """
     frozen = as_frozen(residual, parameters, points)
     center = Parameters(frozen.parameters).center(at)
-    return scan_from(frozen, bound_view(frozen, view), center, candidates, starts)
+    found = scan_from(frozen, bound_view(frozen, view), center, candidates, starts)
+    if found.doubt:
+        words = f"{found.doubt}; pass more candidates, or narrower bounds"
+        warnings.warn(AccuracyWarning(words), stacklevel=2)
+    return found
 
 
 def scan_from(
@@ -502,5 +533,6 @@ def _labelled(
         "affine_checked": checked,
         "affine_deviation": deviation,
         "start_spread": found.spread,
+        "undersampled": found.undersampled,
     }
     return FrozenScan.from_values(values, about)
