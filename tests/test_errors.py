@@ -72,6 +72,15 @@ for call in (
         call()
     except ta.InputError as error:
         print(error.fix)
+
+from twoaxis.cli import main
+
+for command in ("compare-methods", "reproduce --list", "train burgers --out x", "runs list ."):
+    sys.argv = ["twoaxis", *command.split()]
+    try:
+        main()
+    except SystemExit as ended:
+        print(ended.code)
 """
 
 
@@ -80,4 +89,8 @@ def test_without_jax_whatever_needs_the_engine_names_the_extra():
         [sys.executable, "-c", WITHOUT_JAX], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["run pip install 'twoaxis[train]'"] * 4
+    assert done.stdout.splitlines() == ["run pip install 'twoaxis[train]'"] * 4 + ["2"] * 4
+    sentences = done.stderr.splitlines()
+    assert [each.partition("fix: ")[2] for each in sentences] == [
+        "run pip install 'twoaxis[train]'"
+    ] * 4

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from twoaxis.errors import InputError
-from twoaxis.files import ensure_writable, flush_directory, flush_file, write_whole
+from twoaxis.files import (
+    ensure_directory,
+    ensure_writable,
+    flush_directory,
+    flush_file,
+    write_whole,
+)
 
 
 def test_writes_and_returns_the_path(tmp_path):
@@ -92,6 +98,14 @@ def test_places_where_no_file_can_be_written(tmp_path, name, message):
     with pytest.raises(InputError, match=message):
         write_whole(tmp_path / name, calls.append)
     assert calls == []
+
+
+def test_an_empty_name_of_a_directory_is_not_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as refused:
+        ensure_directory("")
+    assert refused.value.got == "''"
+    assert ensure_directory(".") == tmp_path
 
 
 def test_a_link_stays_a_link(tmp_path):

@@ -218,5 +218,9 @@ class DamageWarning(LibraryWarning):
     """A stored file was damaged; it was set aside and is computed again."""
 
 
+class WorkerWarning(LibraryWarning):
+    """A worker process has not answered for a while, or none is there; the work waits for it."""
+
+
 class WorkerError(RuntimeError):
     """A worker process ended before its work was finished."""

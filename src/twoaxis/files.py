@@ -79,8 +79,10 @@ def read_text(path: Path, most: int) -> str:
 
 def ensure_directory(path: str | os.PathLike[str]) -> Path:
     """Return `path` as a writable directory, created if it does not exist."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise InputError("the path of a directory", repr(path), "pass a directory name")
+    if not (isinstance(path, (str, os.PathLike)) and os.fspath(path)):
+        raise InputError(
+            "the path of a directory", repr(path), 'pass its name, or "." for the working directory'
+        )
     try:
         directory = Path(path).resolve()
         directory.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import os
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -139,6 +141,41 @@ def test_a_disk_that_gets_full_does_not_crash_hdf5(audited, tmp_path):
         assert not list(tmp_path.iterdir())
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+@pytest.mark.parametrize("command", [("runs", "list", "a/runs", "--json", "-"), ("--version",)])
+def test_an_output_that_nobody_reads_ends_quietly(place, command):
+    """As when ``head`` has read enough, or where standard output is closed."""
+    start = [sys.executable, "-m", "twoaxis", *command]
+    options = {"stderr": subprocess.PIPE, "text": True, "cwd": place, "timeout": 60}
+    # What is printed waits in a buffer until the end.
+    options["env"] = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    reader, writer = os.pipe()
+    os.close(reader)
+    piped = subprocess.run(start, stdout=writer, **options)
+    os.close(writer)
+    assert (piped.returncode, piped.stderr) == (1, "")
+    closed = subprocess.run(f"{shlex.join(start)} >&-", shell=True, **options)
+    assert (closed.returncode, closed.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("train", "burgers", "--out", ""),
+        ("train", "burgers", "--out="),
+        ("compare-methods", "--store", ""),
+        ("reproduce", "--list", "--out", ""),
+        ("runs", "list", ""),
+    ],
+)
+def test_an_empty_path_is_not_the_working_directory(tmp_path, command):
+    done = twoaxis(*command, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"a text after {[each for each in command if each][-1].rstrip('=')}" in done.stderr
+    assert not list(tmp_path.iterdir())
+    # The working directory can be meant.
+    assert twoaxis("runs", "list", ".", cwd=tmp_path).returncode == 0
 
 
 def test_an_output_that_cannot_be_printed_is_told(place):

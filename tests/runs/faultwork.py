@@ -125,6 +125,19 @@ class Fatal:
 
 
 @dataclass(frozen=True)
+class Stopped:
+    """A task that makes its worker stand still when it is first begun; the others do nothing."""
+
+    marks: str
+    victim: int
+
+    def __call__(self, task: Any, backend: Any = None, report: Any = None) -> Any:  # noqa: ARG002
+        if begun(self.marks, task.number) == 1 and task.number == self.victim:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return ()
+
+
+@dataclass(frozen=True)
 class ElsewhereOther:
     """Versions that differ in every process but one."""
 

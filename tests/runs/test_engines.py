@@ -4,11 +4,13 @@ import os
 import signal
 import socket
 import ssl
+import subprocess
 import sys
 import threading
 import time
 import urllib.error
 import urllib.request
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -16,11 +18,12 @@ from pathlib import Path
 import pandas as pd
 import psutil
 import pytest
+from distributed import Client
 from distributed.comm import connect
 from distributed.scheduler import KilledWorker
 
 import twoaxis as ta
-from twoaxis.errors import InputError, WorkerError
+from twoaxis.errors import InputError, WorkerError, WorkerWarning
 from twoaxis.observations import Dataset
 from twoaxis.runs.engines import InProcess, Local, get_engine
 from twoaxis.runs.engines import dask as dask_engine
@@ -219,6 +222,95 @@ def test_without_any_dask_worker_that_starts_there_is_an_error(tmp_path, faultwo
     assert len(still) == 2
     assert not any(worker.is_running() for worker in still)
     assert not list(tmp_path.iterdir())
+
+
+# ------------------------------------------------------------------ workers that fall silent
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Tell of a shorter silence; a busy machine may keep a worker from answering for seconds."""
+    monkeypatch.setattr(dask_engine, "ASK", 0.5)
+    monkeypatch.setattr(dask_engine, "SILENCE", 10.0)
+
+
+def dask_workers():
+    """The worker processes that this one has started."""
+    family = psutil.Process().children(recursive=True)
+    return [each for each in family if "spawn_main" in " ".join(each.cmdline())]
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_dask_worker_that_stands_still_is_told_of_and_can_be_ended(tmp_path, faultwork):
+    (marks := tmp_path / "marks").mkdir()
+    work = faultwork.Stopped(str(marks), victim=1)
+    ended = []
+
+    def end_it(message, *_, **__):
+        """Do what the warning says; a busy machine may bring one for another worker, too."""
+        still = [each for each in dask_workers() if each.status() == psutil.STATUS_STOPPED]
+        for worker in still:
+            worker.kill()
+            ended.append(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", WorkerWarning)
+        warnings.showwarning = end_it
+        outcomes, reports = executed(Dask(workers=2), tasks_of(faultwork), work)
+    assert sorted(outcomes) == [0, 1, 2, 3]
+    assert [outcome.failure for outcome in outcomes.values()] == [""] * 4
+    assert outcomes[1].attempts == 2
+    assert len(ended) == 1
+    assert "of 2 Dask workers answer" in ended[0]
+    assert any(note.endswith(" silent") for _, note in reports)
+
+
+@pytest.fixture
+def cluster(start, tmp_path):
+    """The address of a scheduler without workers, and a function that starts one."""
+    address = unused_address()
+    common = ("--host", "127.0.0.1", "--no-dashboard")
+    options = ("--nthreads", "1", "--no-nanny", "--local-directory", tmp_path, *common)
+    quiet = {"stdout": subprocess.DEVNULL}
+    start("-m", "dask", "scheduler", "--port", address.rpartition(":")[2], *common, **quiet)
+    return address, lambda: start("-m", "dask", "worker", address, *options, **quiet)
+
+
+@pytest.mark.usefixtures("soon")
+def test_work_that_all_dask_workers_have_left_ends(tmp_path, faultwork, cluster):
+    address, start_worker = cluster
+    start_worker()
+    with Client(address, timeout=60, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=60)
+    work = faultwork.Fatal(str(tmp_path), victim=0)  # the first task ends it
+    with (
+        pytest.warns(WorkerWarning, match="no Dask worker has been there"),
+        pytest.raises(WorkerError, match="none came within 12 seconds"),
+    ):
+        executed(Dask(address, patience=12.0), tasks_of(faultwork), work)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("soon")
+def test_work_waits_for_its_first_dask_worker_and_says_so(tmp_path, faultwork, cluster):
+    """A queue may start workers later than any patience."""
+    address, start_worker = cluster
+    told = []
+
+    def start_one(message, *_, **__):
+        if not told:  # a busy machine may bring one for that worker, too
+            start_worker()  # as the warning says
+        told.append(message)
+
+    with Client(address, timeout=60, set_as_default=False):
+        pass  # it is there
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", WorkerWarning)
+        warnings.showwarning = start_one
+        work = faultwork.Fatal(str(tmp_path), victim=None)
+        outcomes, _ = executed(Dask(address, patience=0.5), tasks_of(faultwork), work)
+    assert f"dask worker {address}" in str(told[0])
+    assert [outcome.failure for outcome in outcomes.values()] == [""] * 4
 
 
 # ------------------------------------------------------------------ versions

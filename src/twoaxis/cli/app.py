@@ -1,7 +1,7 @@
 """The application: consoles, errors and exit codes.
 
-Exit codes: 0, success; 1, the work failed or stored data are damaged; 2, the input cannot be
-used; 130, interrupted.
+Exit codes: 0, success; 1, the work failed, stored data are damaged or nobody reads what is printed;
+2, the input cannot be used; 130, interrupted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -42,6 +43,7 @@ def main() -> None:
     _print_everywhere()
     try:
         with _short_warnings():
+            _refuse_empty(sys.argv[1:])
             code = app(standalone_mode=False) or 0
             sys.stdout.flush()  # here, where an error can be explained
     except (KeyboardInterrupt, typer.Abort):
@@ -53,12 +55,29 @@ def main() -> None:
     sys.exit(code)
 
 
+def _refuse_empty(arguments: list[str]) -> None:
+    """Refuse an argument without a text: as a path it would be the working directory."""
+    for before, text in pairwise(["twoaxis", *arguments]):
+        option, equals, value = text.partition("=")
+        if not text or (option.startswith("--") and equals and not value):
+            from twoaxis.errors import InputError
+
+            raise InputError(
+                f"a text after {before if not text else option}",
+                "an empty one",
+                "fill it in, with . for the working directory, or leave the option out",
+            )
+
+
 def _explained(error: Exception) -> int:
     """Print what went wrong, and return the exit code; a defect keeps its traceback."""
     # The parser's own errors know how to show themselves.
     if hasattr(error, "show") and hasattr(error, "exit_code"):
         error.show()
         return int(error.exit_code)
+    if isinstance(error, BrokenPipeError):  # as of head, which has read enough
+        _print_nothing_more()
+        return 1
     from twoaxis.errors import InputError, StorageError, WorkerError
     from twoaxis.files import FULL
 
@@ -118,6 +137,9 @@ ENCODING_ERRORS = "twoaxis.ascii"
 def _print_everywhere() -> None:
     """Make printing safe on terminals whose encoding lacks some of our characters."""
     codecs.register_error(ENCODING_ERRORS, _ascii)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, as by >&-
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors=ENCODING_ERRORS)

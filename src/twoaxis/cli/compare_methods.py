@@ -80,9 +80,10 @@ def compare_methods(
     Example: twoaxis compare-methods burgers --method mine.py:MyMethod --seeds 0-1
     """
     import twoaxis
-    from twoaxis.studies.scoreboard import FILE, write_board
 
     compare = twoaxis.compare_methods  # names the extra to install, where one is missing
+    from twoaxis.studies.scoreboard import FILE, write_board
+
     if stored is not None:
         board = twoaxis.load(stored / FILE)
         print_written(*write_board(board, directory))

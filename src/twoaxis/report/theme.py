@@ -329,7 +329,7 @@ DRAWING = RLock()
 
 
 @contextmanager
-def house_style(style: Mapping[str, Any]) -> Iterator[None]:
+def house_style(style: Any) -> Iterator[None]:
     """Draw and save in a style of this package, whatever the reader's settings are."""
     import matplotlib as mpl
 

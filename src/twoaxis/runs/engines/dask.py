@@ -3,7 +3,8 @@
 The scheduler hands out tasks, the workers train them into a store that all of them see, and what
 travels is small. GPU workers announce a resource named ``GPU`` and take large batches. A worker
 that dies is the scheduler's business; a scheduler that goes away is waited for, and whatever was
-not done is submitted again.
+not done is submitted again. A worker that no longer answers is told of, and work that all workers
+have left ends.
 
 Without a scheduler, a cluster is started on this machine for as long as the work takes. Dask
 restarts a worker that dies at its work, but it loses one that dies while it starts, and waits
@@ -26,6 +27,7 @@ import socket
 import tempfile
 import time
 import uuid
+import warnings
 from asyncio import CancelledError
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError as FutureCancelledError
@@ -42,7 +44,7 @@ from distributed.core import Status
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
 
-from twoaxis.errors import InputError, WorkerError, needs_extra
+from twoaxis.errors import InputError, WorkerError, WorkerWarning, needs_extra
 from twoaxis.runs.engines.engine import Outcome, reason, this_process
 from twoaxis.runs.engines.local import check_workers
 from twoaxis.runs.task import Report, Task, Work
@@ -174,6 +176,10 @@ async def _started(cluster: Any, deadline: float) -> None:
 
 # Seconds before a client that was cut off tries again.
 RETRY = 0.5
+# Seconds after which a wait looks for results, and asks whether the workers answer.
+LOOK, ASK = 0.1, 5.0
+# Seconds without an answer after which a worker is told of. They answer every few seconds.
+SILENCE = 30.0
 # What a lost scheduler looks like from here.
 GONE = (CommClosedError, CancelledError, FutureCancelledError, OSError, TimeoutError)
 
@@ -193,8 +199,8 @@ class Dask:
     gpu : bool
         Hand tasks only to workers with a free resource ``GPU``.
     patience : float
-        Seconds to wait for a scheduler that is not there, or not any more, and for the workers
-        of a cluster on this machine.
+        Seconds to wait for a scheduler that is not there, or not any more, for the workers of a
+        cluster on this machine, and for another worker after all have left.
     security : distributed.Security, optional
         Credentials. Without them, those of Dask's own configuration for a scheduler that is there,
         and new ones, which nobody else has, for a cluster on this machine.
@@ -239,7 +245,8 @@ class Dask:
                 address = stack.enter_context(own)
             else:
                 address = self.scheduler
-            standing = _State({task.number: task for task in tasks}, work, report, self.gpu)
+            waiting = {task.number: task for task in tasks}
+            standing = _State(waiting, work, report, self.gpu, self.scheduler, self.patience)
             while standing.waiting:
                 try:
                     with _connected(address, self.patience, security) as client:
@@ -263,20 +270,30 @@ class _State:
     work: Work
     report: Report
     gpu: bool
+    scheduler: str | None = None
+    patience: float = 60.0
     done: int = 0
     failed: int = 0
     interruptions: int = 0
     attempts: dict[int, int] = field(default_factory=dict)
     reported: float = 0.0
     note: str = ""
+    asked: float = 0.0
+    silent: set[str] = field(default_factory=set)
+    staffed: bool = False
+    empty_since: float | None = None
+    empty_told: bool = False
 
     def through(self, client: Any) -> Iterator[Outcome]:
         """Yield results until all is done; raise one of `GONE` when the scheduler is lost."""
+        self.empty_since = None  # another scheduler's workers need their time, too
         futures = {self._submit(client, task): task for task in self.waiting.values()}
         try:
             self._report(client, force=True)
             completed = as_completed(list(futures), loop=client.loop)
-            for future in completed:
+            while not completed.is_empty():
+                self._wait(client, completed)
+                future = next(completed)
                 task = futures[future]
                 result = self._result(client, future, task)
                 if result is None:
@@ -292,6 +309,56 @@ class _State:
         finally:
             with suppress(*GONE):
                 client.cancel(list(futures), force=True)
+
+    def _wait(self, client: Any, completed: Any) -> None:
+        """Wait until a task has ended; meanwhile ask whether the workers answer."""
+        while True:
+            if time.monotonic() - self.asked >= ASK:
+                self._ask(client)
+                self.asked = time.monotonic()
+            if completed.has_ready():
+                return
+            time.sleep(LOOK)
+
+    def _ask(self, client: Any) -> None:
+        """Tell of workers that do not answer, and end where none is left and none comes."""
+        silences: dict[str, float] = client.run_on_scheduler(_silences, gpu=self.gpu)
+        before, self.silent = self.silent, {w for w, s in silences.items() if s >= SILENCE}
+        if fresh := sorted(self.silent - before):
+            processing = client.processing()
+            held = sum(len(processing.get(worker, ())) for worker in fresh)
+            _warn(
+                f"no answer for {min(silences[worker] for worker in fresh):.0f} seconds from "
+                f"{', '.join(fresh)}, with {held} tasks; {len(silences) - len(self.silent)} of "
+                f"{len(silences)} Dask workers answer. The tasks wait for it, or begin elsewhere "
+                "once its process is ended or the scheduler gives it up "
+                "(distributed.scheduler.worker-ttl)"
+            )
+        self._check_staff(len(silences))
+        self._report(client)
+
+    def _check_staff(self, workers: int) -> None:
+        """Raise `WorkerError` where all workers have been gone for too long; tell before."""
+        now = time.monotonic()
+        if workers:
+            self.staffed, self.empty_since, self.empty_told = True, None, False
+            return
+        self.empty_since = now if self.empty_since is None else self.empty_since
+        empty = now - self.empty_since
+        kind = "Dask worker with a resource GPU" if self.gpu else "Dask worker"
+        start = f"start one with dask worker {self.scheduler}{' --resources GPU=1' * self.gpu}"
+        if self.staffed and empty >= self.patience:
+            again = f"{start}, and repeat the call" if self.scheduler else "repeat the call"
+            raise WorkerError(
+                f"no {kind} is left, and none came within {self.patience:g} seconds; what was done "
+                f"is stored: {again}"
+            )
+        if empty >= SILENCE and not self.empty_told:
+            self.empty_told = True
+            _warn(
+                f"no {kind} has been there for {empty:.0f} seconds"
+                f"{f'; {start}' if self.scheduler else ''}"
+            )
 
     def _submit(self, client: Any, task: Task) -> Any:
         self.attempts[task.number] = self.attempts.get(task.number, 0) + 1
@@ -330,6 +397,8 @@ class _State:
             running = sum(len(keys) for keys in client.processing().values())
             workers = len(client.scheduler_info(n_workers=-1)["workers"])
             self.note = f"{workers} workers, {running} running, {self.failed} failed"
+            if self.silent:
+                self.note += f", {len(self.silent)} silent"
         self.report(steps, self.note)
 
 
@@ -398,6 +467,20 @@ def _check_versions(client: Any) -> None:
             f"{len(others)} of {len(known)} with others, the first {worker}: {theirs}",
             "install the same versions on every worker",
         )
+
+
+def _silences(dask_scheduler: Any, gpu: bool) -> dict[str, float]:
+    """Return how many seconds ago each worker was heard of that may get tasks."""
+    now = time.time()
+    return {
+        address: now - worker.last_seen
+        for address, worker in dask_scheduler.workers.items()
+        if not gpu or worker.resources.get("GPU")
+    }
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, WorkerWarning, stacklevel=2)
 
 
 def _deaths(client: Any, key: str) -> int:
