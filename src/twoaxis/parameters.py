@@ -339,9 +339,11 @@ class Parameters(Mapping[str, Parameter]):
         self._by_name = by_name
         self._functions = _grouped(by_name)
         self._arrays = arrays_among({name: p.array for name, p in by_name.items()})
-        for group in (*self._functions.values(), *self._arrays.values()):
-            size = _size_of([by_name[member] for member in group.members])
-            for member in group.members:
+        groups = [g.members for g in self._functions.values()]
+        groups += [g.members for g in self._arrays.values()]
+        for members in groups:
+            size = _size_of([by_name[member] for member in members])
+            for member in members:
                 if by_name[member].size != size:
                     by_name[member] = replace(by_name[member], size=size)
 
@@ -682,7 +684,7 @@ class Parameters(Mapping[str, Parameter]):
         # Each variable is read once: a dataset looks up a name slowly.
         column = {name: data[name].values.tolist() for name in ENCODED}
 
-        def optional(field: str, row: int) -> float | None:
+        def optional(field: str, row: int) -> Any:
             value = float(column[field][row])
             return None if math.isnan(value) else value
 

@@ -338,7 +338,7 @@ def _of_parameter(audit: Audit, name: str) -> Measured:
 
 def _against_data(
     name: str, off: float, asked: Question, tolerance: Tolerance | None
-) -> dict[str, bool]:
+) -> dict[str, Any]:
     """Say whether the data agree with a value that is `off` percent away, or nearly do."""
     if asked.answer != "yes" and asked.concerns(name):
         return {}
