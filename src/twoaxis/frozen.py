@@ -466,10 +466,10 @@ def check_same(what: str, first: FloatArray, again: FloatArray, unit: float = 2.
 def refuse_random(what: str, how: str) -> NoReturn:
     """Raise for a function that draws random numbers whenever it is called."""
     raise InputError(
-        f"a {what} that is deterministic",
-        f"two evaluations that {how}",
-        "draw random points and noise once, before it is called; leave noise out of the network, "
-        "and switch dropout off with net.eval()",
+        f"a deterministic {what}",
+        f"two evaluations that {how}: it is not deterministic",
+        "draw random points and noise once, before it is called, or with fixed seeds inside; "
+        "switch dropout off with net.eval(), and leave noise out of the network",
     )
 
 
@@ -568,7 +568,7 @@ def _as_vector(part: Any, at: str) -> FloatArray:
         raise InputError(
             "a residual of real floating-point numbers",
             f"an array of {array.dtype} for {at}",
-            "return real and imaginary part in a tuple, as two equations"
+            "return its real and its imaginary part in a tuple, two equations of floats"
             if array.dtype.kind == "c"
             else "return float arrays; integers usually mean that a cast was forgotten",
         )

@@ -106,7 +106,7 @@ DRAWS = {
 def test_an_equation_that_draws_random_numbers(problems, draw):
     k, noise = dde.Variable(2.0), draw()
     model = decay(problems, k, draw)
-    with pytest.raises(ta.InputError, match="residual that is deterministic"):
+    with pytest.raises(ta.InputError, match="a deterministic residual"):
         from_deepxde(model, {"k": (k, K)})
     frozen = from_deepxde(decay(problems, k, lambda: noise), {"k": (k, K)})
     assert len({ta.score(frozen).displacement["k"] for _ in range(3)}) == 1
