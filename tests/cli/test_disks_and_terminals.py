@@ -167,6 +167,7 @@ def test_an_output_that_nobody_reads_ends_quietly(place, command):
         ("compare-methods", "--store", ""),
         ("reproduce", "--list", "--out", ""),
         ("runs", "list", ""),
+        ("runs", "show", ".", ""),
     ],
 )
 def test_an_empty_path_is_not_the_working_directory(tmp_path, command):
