@@ -146,13 +146,14 @@ class PyTorchBackend(Backend):
     ) -> LossAt:
         """Return the training loss, with its derivatives by weights and stored numbers."""
         torch, data = self._torch, compiled.data
-        free = {name: self._net.get_parameter(name).detach().clone() for name in self._moving}
-        put_into(torch, list(free.values()), weights)
 
         def field(inputs: Any) -> Any:
             return torch.func.functional_call(self._net, free, (inputs,))
 
         with self._holding(stored):
+            # A call in another thread puts tensors in the place of the network's parameters.
+            free = {name: self._net.get_parameter(name).detach().clone() for name in self._moving}
+            put_into(torch, list(free.values()), weights)
             for each in free.values():
                 each.requires_grad_(True)
             inputs = self._inputs(data.train_x)

@@ -21,7 +21,7 @@ from twoaxis.io import Layout, Variable
 from twoaxis.labels import coordinate_columns
 from twoaxis.parameters import Parameter, Parameters
 from twoaxis.resolution.layouts import Noise
-from twoaxis.resolution.misfit import ALARM, against, check_residuals, is_noise_free
+from twoaxis.resolution.misfit import against, check_residuals, is_noise_free
 from twoaxis.result import (
     MESSAGE_LAYOUT,
     PARAMETER_LAYOUT,
@@ -42,6 +42,9 @@ FloatArray = NDArray[np.float64]
 STAGE = ("stage", "parameter")
 # A field follows the data while its mean square misfit is above one by fewer standard deviations.
 MISFIT_SIGMAS = 4.0
+# A right refinement is not trusted with at most this probability because of its residuals: that is
+# five times what an audit allows itself, since a wrong one that is trusted costs more.
+DOUBT = 0.05
 # The equation counts as unsatisfied where its term is so many times the number of observations.
 UNSATISFIED = 1.0
 FREE_FIELD = "refine.free_field"
@@ -553,6 +556,7 @@ def _misfits(end: End) -> list[Message]:
     known = bool(np.isinf(end.freedom))
     moves = np.concatenate([end.sensitivity, end.free_moves], axis=1)
     checks = check_residuals(residuals, fitted, end.sites, noise_known=known, moves=moves)
+    deciding = sum(check.name != "normality" for check in checks)
     scale = float(np.std(end.data - end.fitted))
     if is_noise_free(residuals, scale, float(np.std(end.data)), checks, fitted=fitted):
         return []
@@ -563,7 +567,7 @@ def _misfits(end: End) -> list[Message]:
             "warning",
             {"statistic": check.statistic, "p_value": check.p_value},
         )
-        for check in against(checks, ALARM / max(len(checks), 1))
+        for check in against(checks, DOUBT / max(deciding, 1))
     ]
 
 
