@@ -300,8 +300,8 @@ class TorchFunction(PointFunction):
         pointwise: bool = True,
     ) -> None:
         super().__init__(pointwise)
-        self._torch, self._module, self._names = torch, module, list(names)
-        self._function, self._opened = function, opened
+        self.torch, self.module, self.names = torch, module, list(names)
+        self.call, self.opened = function, opened
         parameters = dict(module.named_parameters())
         self._tensors = [parameters[name] for name in names]
         self.ways = [
@@ -311,8 +311,8 @@ class TorchFunction(PointFunction):
             ("a backward pass for each residual value", self._by_rows),
         ][0 if pointwise else 2 :]
 
-    def _inputs(self, points: FloatArray) -> Any:
-        tensor = self._torch.tensor(points, dtype=self._torch.float64, device=self._device)
+    def inputs(self, points: FloatArray) -> Any:
+        tensor = self.torch.tensor(points, dtype=self.torch.float64, device=self._device)
         return tensor.requires_grad_(True)
 
     @property
@@ -321,14 +321,14 @@ class TorchFunction(PointFunction):
 
     def _evaluate(self, weights: FloatArray, leaves: Any, points: FloatArray) -> Any:
         """Return the values of the whole batch, with a graph to the weights."""
-        put_into(self._torch, self._tensors, weights)
+        put_into(self.torch, self._tensors, weights)
         for each in self._tensors:
             each.requires_grad_(True)
-        return self._function(self._module, leaves, self._inputs(points))
+        return self.call(self.module, leaves, self.inputs(points))
 
     def values(self, weights: FloatArray, numbers: FloatArray, points: FloatArray) -> FloatArray:
         """Return the values, (N, m)."""
-        with self._opened(numbers) as leaves:
+        with self.opened(numbers) as leaves:
             return as_numpy(self._evaluate(weights, leaves, points))
 
     def check_deterministic(
@@ -342,20 +342,20 @@ class TorchFunction(PointFunction):
         self, weights: FloatArray, numbers: FloatArray, points: FloatArray
     ) -> FloatArray:
         """Return derivatives by the numbers, by reverse mode twice."""
-        with self._opened(numbers) as leaves:
+        with self.opened(numbers) as leaves:
             found = self._evaluate(weights, leaves, points)
-            return torch_jacobian(self._torch, [found], list(leaves))[0]
+            return torch_jacobian(self.torch, [found], list(leaves))[0]
 
     def gradient(
         self, weights: FloatArray, numbers: FloatArray, points: FloatArray, along: FloatArray
     ) -> FloatArray:
         """Return the gradient by the weights."""
-        with self._opened(numbers) as leaves:
+        with self.opened(numbers) as leaves:
             found = self._evaluate(weights, leaves, points)
-            return as_numpy(self._pulled(found, self._tensors, self._like(along), ()))
+            return as_numpy(self._pulled(found, self._tensors, self.like(along), ()))
 
-    def _like(self, array: FloatArray) -> Any:
-        return self._torch.as_tensor(array, dtype=self._torch.float64, device=self._device)
+    def like(self, array: FloatArray) -> Any:
+        return self.torch.as_tensor(array, dtype=self.torch.float64, device=self._device)
 
     def _pulled(
         self, values: Any, tensors: Sequence[Any], along: Any, lead: tuple[int, ...], **options: Any
@@ -363,7 +363,7 @@ class TorchFunction(PointFunction):
         """Return derivatives by all weights, flat, with the axes `lead` in front."""
         found: Sequence[Any] = [None] * len(tensors)
         if values.requires_grad:
-            found = self._torch.autograd.grad(
+            found = self.torch.autograd.grad(
                 values, list(tensors), along, allow_unused=True, retain_graph=True, **options
             )
         parts = [
@@ -372,23 +372,23 @@ class TorchFunction(PointFunction):
             else slope.reshape(*lead, weight.numel())
             for slope, weight in zip(found, self._tensors, strict=True)
         ]
-        return self._torch.cat(parts, dim=-1)
+        return self.torch.cat(parts, dim=-1)
 
     def _by_copies(
         self, weights: FloatArray, numbers: FloatArray, points: FloatArray
     ) -> FloatArray:
         """Evaluate every point with weights of its own: one pass returns all rows."""
-        torch = self._torch
+        torch = self.torch
         found = []
         for part in _parts(points, ENTRIES // weights.size):
-            with self._opened(numbers) as leaves:
+            with self.opened(numbers) as leaves:
                 put_into(torch, self._tensors, weights)
                 many = {
                     name: each.detach().expand(len(part), *each.shape).clone().requires_grad_(True)
-                    for name, each in zip(self._names, self._tensors, strict=True)
+                    for name, each in zip(self.names, self._tensors, strict=True)
                 }
-                module = _with_copies(torch, self._module, many)
-                values = self._function(module, leaves, self._inputs(part))
+                module = _with_copies(torch, self.module, many)
+                values = self.call(module, leaves, self.inputs(part))
                 rows = [
                     self._pulled(column, list(many.values()), torch.ones_like(column), (len(part),))
                     for column in values.T
@@ -400,14 +400,14 @@ class TorchFunction(PointFunction):
         self, weights: FloatArray, numbers: FloatArray, points: FloatArray
     ) -> FloatArray:
         """Differentiate one point, vectorized over the points."""
-        torch = self._torch
-        with self._opened(numbers) as leaves:
+        torch = self.torch
+        with self.opened(numbers) as leaves:
             put_into(torch, self._tensors, weights)
             held = {
                 f"module.{name}": each.detach().clone()
-                for name, each in zip(self._names, self._tensors, strict=True)
+                for name, each in zip(self.names, self._tensors, strict=True)
             }
-            caller = _caller(torch, self._module, self._function, leaves)
+            caller = _caller(torch, self.module, self.call, leaves)
 
             def one(moving: Mapping[str, Any], point: Any) -> Any:
                 return torch.func.functional_call(caller, moving, (point[None],))[0]
@@ -416,7 +416,7 @@ class TorchFunction(PointFunction):
                 torch.func.jacrev(one),
                 in_dims=(None, 0),
                 chunk_size=max(1, ENTRIES // weights.size),
-            )(held, self._inputs(points).detach())
+            )(held, self.inputs(points).detach())
         flat = [slope.flatten(start_dim=2) for slope in slopes.values()]
         return as_numpy(torch.cat(flat, dim=2))
 
@@ -424,13 +424,13 @@ class TorchFunction(PointFunction):
         self, weights: FloatArray, numbers: FloatArray, points: FloatArray
     ) -> FloatArray:
         """Take the backward passes of many values at once."""
-        with self._opened(numbers) as leaves:
+        with self.opened(numbers) as leaves:
             values = self._evaluate(weights, leaves, points)
             flat = values.reshape(-1)
             size = flat.numel()
             found = []
             for rows in _parts(np.arange(size), ROW_ENTRIES // size):
-                along = self._like(np.arange(size) == rows[:, None])
+                along = self.like(np.arange(size) == rows[:, None])
                 pulled = self._pulled(
                     flat, self._tensors, along, (len(rows),), is_grads_batched=True
                 )
@@ -439,7 +439,7 @@ class TorchFunction(PointFunction):
 
     def _by_rows(self, weights: FloatArray, numbers: FloatArray, points: FloatArray) -> FloatArray:
         """Take one backward pass after another."""
-        with self._opened(numbers) as leaves:
+        with self.opened(numbers) as leaves:
             values = self._evaluate(weights, leaves, points)
             one = values.new_ones(())
             rows = [

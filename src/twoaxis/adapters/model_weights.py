@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from twoaxis.adapters.foreign import as_points, explained, typical_values
 from twoaxis.adapters.jacobians import PointFunction
+from twoaxis.adapters.jets import FieldSlot
 from twoaxis.adapters.model_loss import LossAt, ModelObjective, at_stored_numbers
 from twoaxis.adapters.observed import alone_or_columns
 from twoaxis.adapters.unknowns import Model, Unknown
@@ -58,6 +59,8 @@ class ModelWeights:
         Where the observations lie.
     misfits : PointFunction, optional
         The misfits of the conditions, (K, 1).
+    slot : callable
+        Returns the model with a place for any field, or None where the network has no such place.
     """
 
     parameters: Parameters
@@ -71,6 +74,7 @@ class ModelWeights:
     columns: Sequence[int] | NDArray[np.intp] | None = None
     observed: FloatArray | None = None
     misfits: PointFunction | None = None
+    slot: Callable[[], FieldSlot | None] = lambda: None
 
     def __repr__(self) -> str:
         return f"<least squares in {self.start.size:,} weights and {', '.join(self.parameters)}>"
@@ -92,7 +96,7 @@ class ModelWeights:
 
     def residual(self, weights: FloatArray, points: Any, **physical: Any) -> FloatArray:
         """Return the residual at any points, equations joined in order, shape (N,)."""
-        numbers, _ = self._numbers(physical)
+        numbers, _ = self.numbers(physical)
 
         def values(function: PointFunction, where: FloatArray) -> FloatArray:
             return function.values(_vector(weights), numbers, where)
@@ -104,7 +108,7 @@ class ModelWeights:
         self, weights: FloatArray, points: Any, **physical: Any
     ) -> tuple[FloatArray, FloatArray]:
         """Return derivatives by the weights, (N, W), and by the physical parameters, (N, d)."""
-        numbers, slopes = self._numbers(physical)
+        numbers, slopes = self.numbers(physical)
         vector = _vector(weights)
         by_numbers: list[FloatArray] = []
 
@@ -131,7 +135,7 @@ class ModelWeights:
             found.append(call(function, as_points(points[first])))
         return found
 
-    def _numbers(self, physical: Mapping[str, Any]) -> tuple[FloatArray, FloatArray]:
+    def numbers(self, physical: Mapping[str, Any]) -> tuple[FloatArray, FloatArray]:
         """Return the numbers that the model stores, and derivatives of the parameters by them."""
         given = self.parameters.by_member(physical)
         if set(given) != set(self.parameters):
@@ -191,7 +195,7 @@ class ModelWeights:
 
     @property
     def _delivered(self) -> FloatArray:
-        return self._numbers(typical_values(self.parameters))[0]
+        return self.numbers(typical_values(self.parameters))[0]
 
     def conditions(self, weights: FloatArray) -> FloatArray:
         """Return misfits of the soft conditions, shape (K,), parameters as delivered."""

@@ -33,6 +33,7 @@ from twoaxis.adapters.foreign import (
     typical_values,
 )
 from twoaxis.adapters.jacobians import TorchFunction
+from twoaxis.adapters.jets import torch_slot
 from twoaxis.adapters.model_loss import (
     LossAt,
     ModelObjective,
@@ -356,16 +357,26 @@ def _weights(
     def function(call: Callable[..., Any], pointwise: bool = True) -> TorchFunction:
         return TorchFunction(torch, copied, list(moving), call, opened, pointwise=pointwise)
 
+    residual_function, observed = function(equations, pointwise), function(outputs)
+    misfits_function = None if conditions is None else function(misfits, pointwise=False)
+
+    def refrozen(module: Any, known: Parameters) -> FrozenResidual:
+        kept = {**options, "loss": None, "conditions": None}
+        return from_torch(module, residual, known, **kept)
+
     return ModelWeights(
         parameters,
         flat_tensors(tensors),
         options["points"],
-        [function(equations, pointwise)],
-        function(outputs),
+        [residual_function],
+        observed,
         lambda vector, known: from_torch(network(vector), residual, known, **options),
         network,
         observed=None if options["observed"] is None else as_points(options["observed"]),
-        misfits=None if conditions is None else function(misfits, pointwise=False),
+        misfits=misfits_function,
+        slot=lambda: torch_slot(
+            [residual_function], observed, misfits_function, refrozen, options["points"]
+        ),
     )
 
 

@@ -1,0 +1,573 @@
+r"""Functions of a network, taken as functions of the jets of any field in its place.
+
+A residual sees the network only through values and derivatives at places,
+:math:`U_\alpha = \partial^\alpha u(z_n)`. The field
+
+.. math:: z \mapsto \sum_\alpha U_{\alpha n} \frac{(z - \mathrm{sg}(z))^\alpha}{\alpha!}
+
+with sg, which stops the gradient, has just these derivatives under automatic differentiation, and
+nothing else of it is ever used. So with the jets as leaves, one backward pass returns
+:math:`\partial r / \partial U` at all places, whatever the field is made of: splines are linear in
+their coefficients, and the Jacobian follows from a sparse matrix for each order.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import factorial, prod
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from twoaxis.adapters.foreign import as_numpy
+from twoaxis.adapters.jacobians import JaxFunction, TorchFunction
+from twoaxis.adapters.unknowns import torch_jacobian
+from twoaxis.arrays import FloatArray
+from twoaxis.frozen import FrozenResidual
+from twoaxis.parameters import Parameters
+from twoaxis.splines import TensorSplines, orders_up_to
+
+#: Derivatives that a residual may take of the field: splines of degree 5 have them.
+MAX_ORDER = 4
+#: Derivatives of the values by the jets agree with those of a weighted sum to this share.
+AGREEMENT = 1e-9
+
+Order = tuple[int, ...]
+#: ``jets(places)`` returns all derivatives of a field there, (orders, P, outputs).
+Supply = Callable[[FloatArray], FloatArray]
+
+
+class Linearized(NamedTuple):
+    """Values and their derivatives.
+
+    Attributes
+    ----------
+    values : array, shape (N, E)
+    by_jets : array
+        By the jets: (orders, P, E, m) where row n depends on the places n, n + N, ... alone, else
+        (N E, orders, P, m).
+    by_numbers : array, shape (N, E, d)
+    """
+
+    values: FloatArray
+    by_jets: FloatArray
+    by_numbers: FloatArray
+
+
+class JetFunction(ABC):
+    """A function of the jets of a field, of numbers and of points, with values (N, E).
+
+    Attributes
+    ----------
+    inputs, outputs : int
+        Numbers of variables of the field, and of its components.
+    pointwise : bool
+        Whether a row depends on the jets of its own places alone.
+    """
+
+    inputs: int
+    outputs: int
+    pointwise: bool
+
+    @abstractmethod
+    def places(self, numbers: FloatArray, points: FloatArray) -> FloatArray:
+        """Return where the field is asked, (P, inputs), call after call."""
+
+    @abstractmethod
+    def linearized(
+        self, jets: FloatArray, orders: Sequence[Order], numbers: FloatArray, points: FloatArray
+    ) -> Linearized:
+        """Return values and derivatives; jets (orders, P, outputs)."""
+
+    @abstractmethod
+    def values(
+        self, jets: FloatArray, orders: Sequence[Order], numbers: FloatArray, points: FloatArray
+    ) -> FloatArray:
+        """Return the values alone, (N, E)."""
+
+    def orders_used(self, numbers: FloatArray, points: FloatArray, size: float) -> list[Order]:
+        """Return the derivatives that the function takes; none where it takes higher ones.
+
+        Parameters
+        ----------
+        size : float
+            Of a typical value of the field, of which random jets are made.
+        """
+        every = orders_up_to(self.inputs, MAX_ORDER + 1)
+        where = self.places(numbers, points)
+        generator = np.random.default_rng(0)
+        jets = size * generator.uniform(0.5, 1.5, (len(every), len(where), self.outputs))
+        slopes = self.linearized(jets, every, numbers, points).by_jets
+        axis = 0 if self.pointwise else 1
+        rest = tuple(k for k in range(slopes.ndim) if k != axis)
+        used = (slopes != 0).any(axis=rest)
+        found = [order for order, each in zip(every, used, strict=True) if each]
+        return [] if any(sum(order) > MAX_ORDER for order in found) else found
+
+
+# ---------------------------------------------------------------- PyTorch
+
+
+@dataclass(frozen=True, eq=False)
+class TorchCore:
+    """The part of a module for which a field is put: itself, or a submodule that holds its weights.
+
+    Attributes
+    ----------
+    torch : module
+    module : torch.nn.Module
+    path : str
+        Of the part; empty for the whole.
+    shift, back : array, shape (k,), (k, k)
+        It is called with ``inputs``, and ``(inputs - shift) @ back`` are points: the field is one
+        of points, as all derivatives in its jets are.
+    tail : tuple of int
+        Shape of its output without the axis of the points.
+    """
+
+    torch: Any
+    module: Any
+    path: str
+    shift: FloatArray
+    back: FloatArray
+    tail: tuple[int, ...]
+
+    @property
+    def inputs(self) -> int:
+        """Number of variables."""
+        return len(self.shift)
+
+    @property
+    def outputs(self) -> int:
+        """Number of components."""
+        return prod(self.tail)
+
+    def replaced(self, field: Any) -> Any:
+        """Return a module with another field in the place of the core."""
+        if not self.path:
+            return field
+        *above, name = self.path.split(".")
+        found = copy.copy(self.module)
+        part = found
+        part._modules = dict(part._modules)
+        for each in above:
+            inner = copy.copy(part._modules[each])
+            inner._modules = dict(inner._modules)
+            part._modules[each] = inner
+            part = inner
+        part._modules[name] = field
+        return found
+
+    @cached_property
+    def original(self) -> Any:
+        """The core as it is."""
+        return self.module.get_submodule(self.path)
+
+    def field(self, supply: Callable[[FloatArray], Any], orders: Sequence[Order]) -> Any:
+        """Return a module with the jets that `supply` returns, tensors (orders, n, outputs)."""
+        torch, original, tail = self.torch, self.original, self.tail
+        shift, back = (torch.tensor(each) for each in (self.shift, self.back))
+
+        class Field(torch.nn.Module):  # type: ignore[misc]
+            def forward(self, *inputs: Any) -> Any:
+                called = torch.cat([each.reshape(len(each), -1) for each in inputs], dim=1)
+                rows = (called - shift) @ back
+                fixed = rows.detach()
+                jets = supply(as_numpy(fixed))
+                moved = (rows - fixed).unbind(dim=1)
+                # Zero, and so are its derivatives of any order: the graph of what is never used.
+                total = 0.0 * torch.exp(rows - fixed).sum(dim=1, keepdim=True)
+                for order, jet in zip(orders, jets, strict=True):
+                    terms = [moved[j] for j, times in enumerate(order) for _ in range(times)]
+                    scale = prod(map(factorial, order))
+                    total = total + (jet * (prod(terms) / scale)[:, None] if terms else jet)
+                return total.reshape(len(rows), *tail)
+
+            def __getattr__(self, name: str) -> Any:
+                # A residual may ask the module for more than its outputs.
+                try:
+                    return super().__getattr__(name)
+                except AttributeError:
+                    return getattr(original, name)
+
+        return Field().eval()
+
+
+def find_torch_core(
+    torch: Any, module: Any, names: Sequence[str], evaluate: Callable[[], Any], points: FloatArray
+) -> TorchCore | None:
+    """Return the smallest part of a module that a field can replace, or None.
+
+    It holds all weights that move, so that whatever is around it stays: scaled inputs, outputs
+    that obey a condition by construction. It is called with points, or affine functions of them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the weights that move.
+    evaluate : callable
+        Calls the module at the points.
+    """
+    found, path = None, ""
+    while True:
+        part = module.get_submodule(path)
+        seen = _seen(torch, part, evaluate)
+        described = None if seen is None else _described(torch, module, path, seen, points)
+        if described is not None:
+            found = described
+        elif path and seen:
+            return found  # it is called with something else than points
+        inner = [
+            name
+            for name, _ in part.named_children()
+            if all(each.startswith(f"{path}.{name}.".lstrip(".")) for each in names)
+        ]
+        if len(inner) != 1:
+            return found
+        path = f"{path}.{inner[0]}".lstrip(".")
+
+
+def _seen(torch: Any, part: Any, evaluate: Callable[[], Any]) -> list[tuple[Any, Any]] | None:
+    """Return inputs and output of each call of a part; None where it returns no tensor."""
+    calls: list[tuple[Any, Any]] = []
+    handle = part.register_forward_hook(
+        lambda _, inputs, output: calls.append((inputs, output)), always_call=False
+    )
+    try:
+        evaluate()
+    finally:
+        handle.remove()
+    tensors = (each for inputs, output in calls for each in (*inputs, output))
+    return calls if all(isinstance(each, torch.Tensor) for each in tensors) else None
+
+
+def _described(
+    torch: Any, module: Any, path: str, calls: list[tuple[Any, Any]], points: FloatArray
+) -> TorchCore | None:
+    """Return the part as a core if every call is one of points, or of affine functions of them."""
+    count, width = points.shape
+    constant = np.column_stack([np.ones(count), points])
+    found = None
+    for inputs, output in calls:
+        if not inputs or any(each.ndim == 0 or len(each) != count for each in inputs):
+            return None
+        rows = np.concatenate([as_numpy(each).reshape(count, -1) for each in inputs], axis=1)
+        affine = np.linalg.lstsq(constant, rows, rcond=None)[0]
+        exact = np.abs(constant @ affine - rows).max() <= AGREEMENT * np.abs(rows).max()
+        fits = output.ndim in (1, 2) and len(output) == count and rows.shape[1] == width
+        if not (exact and fits) or np.linalg.matrix_rank(affine[1:]) < width:
+            return None
+        tail = tuple(output.shape[1:])
+        if found is None:
+            found = TorchCore(torch, module, path, affine[0], np.linalg.inv(affine[1:]), tail)
+        if found.tail != tail:
+            return None
+    return found
+
+
+@final
+class TorchJets(JetFunction):
+    """A `TorchFunction` whose network is replaced by jets."""
+
+    def __init__(self, function: TorchFunction, core: TorchCore) -> None:
+        self._function, self._core = function, core
+        self.inputs, self.outputs = core.inputs, core.outputs
+        self.pointwise = function.pointwise
+        self._checked = not self.pointwise
+
+    def _evaluate(
+        self, supply: Callable[[FloatArray], Any], orders: Sequence[Order], leaves: Any, points: Any
+    ) -> Any:
+        module = self._core.replaced(self._core.field(supply, orders))
+        return self._function.call(module, leaves, self._function.inputs(points))
+
+    def places(self, numbers: FloatArray, points: FloatArray) -> FloatArray:
+        """Return where the field is asked."""
+        asked: list[FloatArray] = []
+
+        def supply(places: FloatArray) -> Any:
+            asked.append(places)
+            return self._function.like(np.ones((1, len(places), self.outputs)))
+
+        with self._function.opened(numbers) as leaves:
+            self._evaluate(supply, [(0,) * self.inputs], leaves, points)
+        return np.concatenate(asked)
+
+    def _with_leaves(
+        self, jets: FloatArray, orders: Sequence[Order], numbers: Any, points: FloatArray
+    ) -> tuple[Any, list[Any]]:
+        used: list[Any] = []
+
+        def supply(places: FloatArray) -> Any:
+            first = sum(each.shape[1] for each in used)
+            leaf = self._function.like(jets[:, first : first + len(places)])
+            used.append(leaf.requires_grad_(True))
+            return used[-1]
+
+        return self._evaluate(supply, orders, numbers, points), used
+
+    def values(
+        self, jets: FloatArray, orders: Sequence[Order], numbers: FloatArray, points: FloatArray
+    ) -> FloatArray:
+        """Return the values."""
+        with self._function.opened(numbers) as leaves:
+            return as_numpy(self._with_leaves(jets, orders, leaves, points)[0])
+
+    def linearized(
+        self, jets: FloatArray, orders: Sequence[Order], numbers: FloatArray, points: FloatArray
+    ) -> Linearized:
+        """Return values and derivatives, from a backward pass for each equation."""
+        torch = self._core.torch
+        with self._function.opened(numbers) as leaves:
+            values, used = self._with_leaves(jets, orders, leaves, points)
+
+            def pulled(along: Any) -> FloatArray:
+                found: Sequence[Any] = [None] * len(used)
+                if along.requires_grad:
+                    found = torch.autograd.grad(along, used, retain_graph=True, allow_unused=True)
+                parts = [
+                    np.zeros(leaf.shape) if slope is None else as_numpy(slope)
+                    for slope, leaf in zip(found, used, strict=True)
+                ]
+                return np.concatenate(parts, axis=1)
+
+            by_numbers = torch_jacobian(torch, [values], list(leaves))[0]
+            if self.pointwise:
+                by_jets = np.stack([pulled(column.sum()) for column in values.T], axis=2)
+                if not self._checked:
+                    self.pointwise = self._rows_agree(values, by_jets, pulled)
+                    self._checked = True
+            if not self.pointwise:
+                by_jets = np.stack([pulled(each) for each in values.reshape(-1)])
+        return Linearized(as_numpy(values), by_jets, by_numbers)
+
+    def _rows_agree(
+        self, values: Any, by_jets: FloatArray, pulled: Callable[[Any], FloatArray]
+    ) -> bool:
+        """Whether a row depends on its own places alone."""
+        count = len(values)
+        if by_jets.shape[1] % count:
+            return False
+        along = np.random.default_rng(0).standard_normal(tuple(values.shape))
+        wanted = pulled((values * self._function.like(along)).sum())
+        rows = np.arange(by_jets.shape[1]) % count
+        found = np.einsum("apem,pe->apm", by_jets, along[rows])
+        return bool(np.abs(found - wanted).max() <= AGREEMENT * np.abs(by_jets).max())
+
+
+# ---------------------------------------------------------------- JAX
+
+
+@final
+class JaxJets(JetFunction):
+    """A JAX function ``function(model, numbers, points)`` whose model is replaced by jets.
+
+    Parameters
+    ----------
+    jax : module
+    function : callable
+    exact : callable
+        A context manager in which it is evaluated in double precision.
+    original : callable
+        The model, for the shapes of its outputs.
+    inputs, outputs : int
+    pointwise : bool
+        Then the model is asked at the points themselves.
+    """
+
+    def __init__(
+        self,
+        jax: Any,
+        function: Callable[[Any, Any, Any], Any],
+        exact: Callable[[], Any],
+        original: Callable[..., Any],
+        inputs: int,
+        outputs: int,
+        *,
+        pointwise: bool,
+    ) -> None:
+        self._jax, self._function, self._exact, self._original = jax, function, exact, original
+        self.inputs, self.outputs, self.pointwise = inputs, outputs, pointwise
+        self._programs: dict[tuple[Order, ...], tuple[Any, Any]] = {}
+
+    def places(self, numbers: FloatArray, points: FloatArray) -> FloatArray:
+        """Return the points: the model is asked there."""
+        return points
+
+    def _compiled(self, orders: Sequence[Order]) -> tuple[Any, Any]:
+        jax, key = self._jax, tuple(orders)
+        if key not in self._programs:
+
+            def one(jet: Any, numbers: Any, point: Any) -> Any:
+                model = JaxField(jax, self._original, lambda _: jet, orders, self.inputs)
+                return self._function(model, numbers, point[None])[0]
+
+            def both(jet: Any, numbers: Any, point: Any) -> Any:
+                slopes = jax.jacrev(one, argnums=(0, 1))(jet, numbers, point)
+                return one(jet, numbers, point), *slopes
+
+            axes = (1, None, 0)
+            self._programs[key] = tuple(jax.jit(jax.vmap(f, axes)) for f in (one, both))
+        return self._programs[key]
+
+    def _run(self, program: Any, *arrays: FloatArray) -> Any:
+        with self._exact():
+            return program(*(self._jax.numpy.asarray(each, "float64") for each in arrays))
+
+    def values(
+        self, jets: FloatArray, orders: Sequence[Order], numbers: FloatArray, points: FloatArray
+    ) -> FloatArray:
+        """Return the values."""
+        return as_numpy(self._run(self._compiled(orders)[0], jets, numbers, points))
+
+    def linearized(
+        self, jets: FloatArray, orders: Sequence[Order], numbers: FloatArray, points: FloatArray
+    ) -> Linearized:
+        """Return values and derivatives, vectorized over the points."""
+        found = self._run(self._compiled(orders)[1], jets, numbers, points)
+        values, by_jets, by_numbers = map(as_numpy, found)  # (N, E), (N, E, A, m), (N, E, d)
+        return Linearized(values, by_jets.transpose(2, 0, 1, 3), by_numbers)
+
+
+class JaxField:
+    """A field with given jets, called as a model is: with points, a point, or its coordinates.
+
+    Parameters
+    ----------
+    jax : module
+    original : callable
+        The model that it stands for, whose attributes it has and whose outputs' shapes.
+    supply : callable
+        ``supply(place)`` returns the jets at a place, (orders, outputs).
+    orders : sequence of tuple of int
+    inputs : int
+        Number of variables.
+    """
+
+    def __init__(
+        self,
+        jax: Any,
+        original: Any,
+        supply: Callable[[Any], Any],
+        orders: Sequence[Order],
+        inputs: int,
+    ) -> None:
+        self._jax, self._original, self._supply = jax, original, supply
+        self._orders, self._inputs = orders, inputs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+    def __call__(self, *inputs: Any) -> Any:
+        xp = self._jax.numpy
+        shape = self._jax.eval_shape(self._original, *inputs).shape
+        arrays = [xp.asarray(each) for each in inputs]
+        count = sum(each.size for each in arrays) // self._inputs
+        rows = xp.concatenate([each.reshape(count, -1) for each in arrays], axis=1)
+        return self._jax.vmap(self._at)(rows).reshape(shape)
+
+    def _at(self, place: Any) -> Any:
+        fixed = self._jax.lax.stop_gradient(place)
+        moved, total = place - fixed, 0.0
+        for order, jet in zip(self._orders, self._supply(fixed), strict=True):
+            terms = [moved[j] for j, times in enumerate(order) for _ in range(times)]
+            total = total + jet * (prod(terms, start=1.0) / prod(map(factorial, order)))
+        return total
+
+
+# ---------------------------------------------------------------- what an adapter returns
+
+
+@dataclass(frozen=True, eq=False)
+class FieldSlot:
+    """A model in which any field can take the place of the network.
+
+    Attributes
+    ----------
+    equations : sequence of JetFunction
+        One for all equations, or several that have points of their own.
+    observed : JetFunction
+        What was observed, at the observed points.
+    conditions : JetFunction or None
+        Misfits of conditions, (K, 1).
+    network : callable
+        ``network(places)``: outputs of the trained network in the place of the field.
+    freeze : callable
+        ``freeze(splines, coefficients, parameters)``: the frozen residual with a field of splines.
+    """
+
+    equations: Sequence[JetFunction]
+    observed: JetFunction
+    conditions: JetFunction | None
+    network: Callable[[FloatArray], FloatArray]
+    freeze: Callable[[TensorSplines, FloatArray, Parameters], FrozenResidual]
+
+    @property
+    def inputs(self) -> int:
+        """Number of variables of the field."""
+        return self.observed.inputs
+
+    @property
+    def outputs(self) -> int:
+        """Number of its components."""
+        return self.observed.outputs
+
+
+def torch_slot(
+    equations: Sequence[TorchFunction],
+    observed: TorchFunction,
+    conditions: TorchFunction | None,
+    freeze: Callable[[Any, Parameters], FrozenResidual],
+    points: FloatArray,
+) -> FieldSlot | None:
+    """Return a PyTorch module with a place for any field, or None where it has none.
+
+    Parameters
+    ----------
+    equations, observed, conditions : TorchFunction
+        Of one module.
+    freeze : callable
+        ``freeze(module, parameters)``.
+    points : array
+        At which the module is called, to find its core.
+    """
+    torch, module = observed.torch, observed.module
+    few = points[:: max(1, len(points) // 16)]
+    with observed.opened(np.zeros(0)):
+        core = find_torch_core(
+            torch,
+            module,
+            observed.names,
+            lambda: observed.call(module, [], observed.inputs(few)),
+            few,
+        )
+    if core is None:
+        return None
+
+    def network(places: FloatArray) -> FloatArray:
+        with observed.opened(np.zeros(0)), torch.no_grad():
+            found = core.original(observed.like(places @ np.linalg.inv(core.back) + core.shift))
+        return as_numpy(found).reshape(len(places), -1)
+
+    def frozen(
+        splines: TensorSplines, coefficients: FloatArray, known: Parameters
+    ) -> FrozenResidual:
+        orders = orders_up_to(core.inputs, MAX_ORDER)
+
+        def supply(places: FloatArray) -> Any:
+            jets = [design @ coefficients for design in splines.design(places, orders)]
+            return observed.like(np.stack(jets))
+
+        return freeze(core.replaced(core.field(supply, orders)), known)
+
+    return FieldSlot(
+        [TorchJets(each, core) for each in equations],
+        TorchJets(observed, core),
+        None if conditions is None else TorchJets(conditions, core),
+        network,
+        frozen,
+    )
