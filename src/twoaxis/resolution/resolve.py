@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.arrays import check_seed, is_integer
+from twoaxis.datasets import RECOVERABILITY_SEED, noise_seed, standard_noise
 from twoaxis.errors import AccuracyWarning, InputError, MisfitWarning
 from twoaxis.forward import MapEngine
 from twoaxis.forward.bank import build_bank
-from twoaxis.observations import RECOVERABILITY_SEED, noise_seed, standard_noise
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.problems import EvolutionProblem, SteadyProblem, get_problem
 from twoaxis.progress import Advance, announce, clock, progress_bar

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.datasets import layout as layout_sites
+from twoaxis.datasets import noise_scale
 from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel, MapEngine, get_solver
 from twoaxis.labels import Labels, first_labels, in_order
-from twoaxis.observations import layout as layout_sites
-from twoaxis.observations import noise_scale
 from twoaxis.parameters import Center, Parameters, Unknowns
 from twoaxis.problems import Problem
 from twoaxis.resolution.layouts import (

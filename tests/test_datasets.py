@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from twoaxis.errors import InputError
-from twoaxis.forward import get_solver
-from twoaxis.observations import (
+from twoaxis.datasets import (
     FRESH_NOISE_SEED,
     RECOVERABILITY_SEED,
     fresh_dataset,
@@ -18,6 +16,8 @@ from twoaxis.observations import (
     published_dataset,
     standard_noise,
 )
+from twoaxis.errors import InputError
+from twoaxis.forward import get_solver
 from twoaxis.problems import DARCY, PROBLEMS, SCALAR_BENCHMARKS
 
 SCALAR = pytest.mark.parametrize("problem", SCALAR_BENCHMARKS, ids=lambda p: p.name)
