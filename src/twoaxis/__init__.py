@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from twoaxis.geometry import score as score
     from twoaxis.geometry import spectrum as spectrum
     from twoaxis.geometry import step_robustness as step_robustness
+    from twoaxis.observations import Observations as Observations
     from twoaxis.parameter_array import ParameterArray as ParameterArray
     from twoaxis.parameters import Parameter as Parameter
     from twoaxis.parameters import Parameters as Parameters
@@ -121,6 +122,7 @@ _PUBLIC = {
         "spectrum",
         "step_robustness",
     ),
+    "twoaxis.observations": ("Observations",),
     "twoaxis.parameters": ("Parameter", "Parameters"),
     "twoaxis.remedies": (
         "Calibration",

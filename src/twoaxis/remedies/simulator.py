@@ -22,12 +22,12 @@ from twoaxis.datasets import standard_noise
 from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel
 from twoaxis.labels import Labels, aligned, first_labels
+from twoaxis.observations import Whitener
 from twoaxis.parameters import Parameters
 from twoaxis.resolution.direct_fit import DirectEstimator
 from twoaxis.resolution.fisher import STEP
 from twoaxis.resolution.layouts import (
     WhitenedLayout,
-    Whitener,
     check_order,
     checked_layouts,
     checked_noise,
