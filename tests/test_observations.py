@@ -162,7 +162,7 @@ def test_labels_of_pandas_are_matched():
     assert_array_equal(
         ta.Observations(values, noise=rows).standard_deviations(), [0.3, 0.3, 0.2, 0.7, 0.7]
     )
-    with pytest.raises(ta.InputError, match="noise with the labels of values") as error:
+    with pytest.raises(ta.InputError, match="noise with the labels of the observations") as error:
         ta.Observations(values, noise=sizes.set_axis(index + 0.5))
     assert ".to_numpy()" in error.value.fix
 
@@ -226,6 +226,36 @@ def test_arrays_become_observations():
         as_observations(data, at=[1.0, 2.0])
 
 
+def test_bare_arrays_have_noise_of_one_size():
+    assert as_observations(TABLE).group_count == 1
+    assert ta.Observations(TABLE).group_count == 2
+
+
+def test_further_axes_are_outputs():
+    values = np.arange(24.0).reshape(2, 3, 4)
+    values[1, 2, 3] = NAN
+    data = ta.Observations(values, at=[0.0, 1.0], noise=values + 1)
+    assert (data.count, data.columns) == (23, 12)
+    assert_array_equal(data.take(10 * np.nan_to_num(values)), 10 * data.readings)
+    assert_array_equal(data.standard_deviations(), data.readings + 1)
+
+
+def test_observations_with_noise_and_of_one_output():
+    times = pd.Index([3.0, 1.0, 2.0, 5.0], name="t")
+    data = ta.Observations(pd.DataFrame(TABLE, times), PLACES, name="flow")
+    known = data.with_noise([0.1, 0.2])
+    assert known.labels is data.labels
+    assert repr(known) == (
+        "Observations('flow', 5 readings at 3 places, 3 missing, noise 0.1 to 0.2)"
+    )
+    for each in (data, known):
+        flat = each.flattened()
+        assert_array_equal(flat.readings, each.readings)
+        assert_array_equal(flat.groups, each.groups)
+        assert_array_equal(flat.sites[flat.row], each.sites[each.row])
+    assert_array_equal(known.flattened().standard_deviations(), known.standard_deviations())
+
+
 def test_experiments_by_name():
     one, two = ta.Observations([1.0]), ta.Observations([2.0])
     assert experiments_of(one) == {"data": [one]}
@@ -242,7 +272,7 @@ SQUARE = np.ones((2, 2))
 NOT_DEFINITE = np.array([[1.0, 2.0], [2.0, 1.0]])
 # What is refused, a part of the message, and the same after its fix.
 REFUSED = {
-    "cube": (dict(values=np.ones((2, 2, 2))), "values of shape", dict(values=np.ones(8))),
+    "number": (dict(values=0.3), "values of shape", dict(values=[0.3])),
     "nothing": (dict(values=[NAN]), "NaN alone", dict(values=[1.0])),
     "infinite": (dict(values=[1, np.inf]), "1 infinite", dict(values=[1, NAN])),
     "text": (dict(values=["a"]), "values as real numbers", dict(values=[1.0])),

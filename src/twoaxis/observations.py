@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -40,8 +40,8 @@ class Observations:
     Parameters
     ----------
     values : array, shape (n,) or (n, m)
-        What was measured: one value, or one of each of m outputs, at each of n places. NaN is a
-        missing reading: it is left out and counted.
+        What was measured: one value, or one of each of m outputs, at each of n places. Further
+        axes are outputs as well. NaN is a missing reading: it is left out and counted.
     at : array, shape (n, d) or (n,), optional
         Coordinates of the places. Without them the values are in the order of what the forward
         model, or the trained model at its observed points, returns.
@@ -106,7 +106,7 @@ class Observations:
         sensors: Any = None,
         name: str | None = None,
     ) -> None:
-        labels = Labels.of(values, "values")
+        labels = Labels.of(values, "the observations")
         array = aligned("values", values)
         checked: dict[str, Any] = {
             "values": _checked_values(array, transform),
@@ -135,7 +135,7 @@ class Observations:
     def __repr__(self) -> str:
         named = "" if self.name is None else f"{self.name!r}, "
         count = f"{self.count} readings"
-        count += f" at {len(self._rows)} places" if self.at is not None else ""
+        count += f" at {len(self.rows)} places" if self.at is not None else ""
         kind = " of logarithms" if self.transform == "log" else ""
         return f"Observations({named}{count}, {self.missing} missing, {self._noise_words}{kind})"
 
@@ -170,13 +170,17 @@ class Observations:
     @cached_property
     def readings(self) -> FloatArray:
         """The values that are not missing, shape (count,); their logarithms for "log"."""
-        values = self.values[self.kept]
-        return np.log(values) if self.transform == "log" else values
+        return self.scaled_values[self.kept]
+
+    @property
+    def scaled_values(self) -> FloatArray:
+        """All values on the scale of their noise: logarithms for "log", NaN where missing."""
+        return np.log(self.values) if self.transform == "log" else self.values
 
     @property
     def columns(self) -> int:
         """How many outputs are observed at each place."""
-        return self.values.shape[1] if self.values.ndim == 2 else 1
+        return int(np.prod(self.values.shape[1:]))
 
     @cached_property
     def _entries(self) -> tuple[IndexArray, IndexArray]:
@@ -185,8 +189,8 @@ class Observations:
         return rows, columns
 
     @cached_property
-    def _rows(self) -> IndexArray:
-        """Rows of the values with at least one reading."""
+    def rows(self) -> IndexArray:
+        """Rows of the values with at least one reading: those of `sites`."""
         return np.unique(self._entries[0])
 
     @cached_property
@@ -198,12 +202,17 @@ class Observations:
                 "values alone",
                 "pass Observations(values, at=...), the coordinates of each row",
             )
-        return np.asarray(self.at[self._rows])
+        return np.asarray(self.at[self.rows])
+
+    @property
+    def as_predicted(self) -> bool:
+        """Whether predictions of the model are those of the values, without further ado."""
+        return self.transform is None and (self.of is None or callable(self.of))
 
     @cached_property
     def row(self) -> IndexArray:
         """For each reading, its row in `sites`, shape (count,)."""
-        return np.searchsorted(self._rows, self._entries[0])
+        return np.searchsorted(self.rows, self._entries[0])
 
     @cached_property
     def column(self) -> IndexArray:
@@ -338,10 +347,10 @@ class Observations:
             one output, are used as they are.
         """
         array = np.asarray(predicted, dtype=float)
-        sizes = (len(self.values), len(self._rows))
+        sizes = (len(self.values), len(self.rows))
         if array.ndim == 1 and self.columns > 1 and array.size in [n * self.columns for n in sizes]:
             array = array.reshape(-1, self.columns)
-        if array.ndim not in (1, 2) or len(array) not in sizes:
+        if array.ndim == 0 or len(array) not in sizes:
             raise InputError(
                 f"predictions for the {sizes[1]} places of the observations"
                 + (f", or all {sizes[0]} rows of their values" if sizes[0] != sizes[1] else ""),
@@ -364,19 +373,33 @@ class Observations:
             )
         return array[:, chosen]
 
+    def expected(self, predicted: ArrayLike) -> FloatArray:
+        """Return predictions of all values, in their shape and on the scale of their noise.
+
+        Parameters
+        ----------
+        predicted : array, shape (rows,) or (rows, outputs)
+            As in `selected`; rows without readings are NaN where it leaves them out. For "log" the
+            logarithm of what is negative is NaN, that of zero is -inf.
+        """
+        array = self.selected(predicted)
+        if len(array) < len(self.values):
+            full = np.full((len(self.values), self.columns), np.nan)
+            full[self.rows] = array
+            array = full
+        array = array.reshape(self.values.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(array) if self.transform == "log" else array
+
     def take(self, predicted: ArrayLike) -> FloatArray:
         """Return predictions of the readings, shape (count,); their logarithms for "log".
 
         Parameters
         ----------
         predicted : array, shape (rows,) or (rows, outputs)
-            As in `selected`. The logarithm of what is negative is NaN, that of zero is -inf.
+            As in `expected`.
         """
-        array = self.selected(predicted)
-        rows, columns = self._entries
-        found = array[self.row if len(array) == len(self._rows) else rows, columns]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.log(found) if self.transform == "log" else found
+        return self.expected(predicted)[self.kept]
 
     def take_jacobian(self, predicted: ArrayLike, rows: Any) -> Any:
         """Return derivatives of `take` from those of the predictions, by the chain rule.
@@ -424,14 +447,30 @@ class Observations:
         object.__setattr__(other, "values", full)
         return other
 
+    def with_noise(self, noise: ArrayLike) -> Observations:
+        """Return the same observations with noise of known size, such as one that was estimated."""
+        other = replace(self, noise=cast("FloatArray", noise))
+        object.__setattr__(other, "labels", self.labels)
+        return other
+
+    def flattened(self) -> Observations:
+        """Return the same observations, of one output, in the order of ``values.ravel()``."""
+        at = None if self.at is None else np.repeat(self.at, self.columns, axis=0)
+        noise = self.noise if self.noise is None or self.correlated else self.noise.ravel()
+        sensors = np.full(self.values.size, self.group_names[0], dtype=object)
+        sensors[self.kept.ravel()] = np.array(self.group_names, dtype=object)[self.groups]
+        values = self.values.ravel()
+        return replace(self, values=values, at=at, noise=noise, sensors=sensors, of=None)
+
     def in_order_of(self, labels: Labels | None) -> Observations:
         """Return the same observations in the order of labels, as far as both have some."""
         if labels is None or self.labels is None:
             return self
         place = np.arange(float(self.values.size)).reshape(self.values.shape)
-        own = replace(self.labels, source="the observations")
-        placed = in_order(place, own, labels)
+        placed = in_order(place, self.labels, labels)
         order = placed.astype(np.intp).ravel()
+        if np.array_equal(placed, place):
+            return self
 
         def turned(array: Any) -> Any:
             return None if array is None else array.ravel()[order].reshape(placed.shape)
@@ -494,9 +533,14 @@ class Whitener:
 def as_observations(
     data: Any, noise: ArrayLike | None = None, at: ArrayLike | None = None
 ) -> Observations:
-    """Return observations as they are, and arrays with their noise and places as observations."""
+    """Return observations as they are, and arrays with their noise and places as observations.
+
+    The noise of an array that comes without it is of one size.
+    """
     if not isinstance(data, Observations):
-        return Observations(data, at, noise)
+        several = noise is None and np.ndim(data) > 1
+        sensors = np.zeros(np.shape(data), dtype=int) if several else None
+        return Observations(data, at, noise, sensors=sensors)
     for name, given in (("noise", noise), ("at", at)):
         if given is not None:
             raise InputError(
@@ -634,14 +678,14 @@ def _of_axes(labels: Labels | None) -> tuple[Labels | None, Labels | None]:
         Labels((size,), (name,), (index,), labels.source)
         for size, name, index in zip(labels.shape, labels.names, labels.indexes, strict=True)
     )
-    return rows, columns[0] if columns else None
+    return rows, columns[0] if len(columns) == 1 else None
 
 
 def _spread(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any] | None:
     """Return one entry for each row or each column as one for each value, or None."""
     if array.shape == shape:
         return array
-    if len(shape) < 2 or array.shape not in (
+    if len(shape) != 2 or array.shape not in (
         (shape[0],),
         (shape[1],),
         (shape[0], 1),
@@ -659,11 +703,11 @@ def _spread(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[A
 
 
 def _checked_values(array: FloatArray, transform: str | None) -> FloatArray:
-    if array.ndim not in (1, 2) or array.size == 0:
+    if array.ndim == 0 or array.size == 0:
         raise InputError(
             "values of shape (n,), or (n, m) for m outputs at each place",
             f"the shape {array.shape}",
-            "flatten a grid with values.ravel(), and give its places as at=...",
+            "pass what was measured as an array, [0.3] for a single reading",
         )
     if np.isinf(array).any() or np.isnan(array).all():
         raise InputError(
@@ -684,7 +728,7 @@ def _checked_values(array: FloatArray, transform: str | None) -> FloatArray:
 
 def _checked_output(of: Any, shape: tuple[int, ...]) -> Any:
     """Return which outputs were observed: an int, one int for each column, or a callable."""
-    columns = shape[1] if len(shape) == 2 else 1
+    columns = int(np.prod(shape[1:]))
     if of is None or callable(of):
         return of
     several = isinstance(of, Sequence | np.ndarray) and not isinstance(of, str)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from twoaxis.arrays import refuse_columns
 from twoaxis.errors import InputError, refuse_masked
 from twoaxis.labels import Labels, aligned
-from twoaxis.observations import Whitener, covariance_factor, noise_over
+from twoaxis.observations import Observations, Whitener, covariance_factor, noise_over
 from twoaxis.result import Message
 from twoaxis.statistics import KNOWN
 
@@ -191,6 +191,14 @@ def checked_noise(
     return Noise(noise_over(noise, shape, labels, "entries that forward returns"))
 
 
+def noise_of(observations: Observations) -> Noise | None:
+    """Return the noise of observations over all their values; None where it is not known."""
+    noise = observations.noise
+    if noise is None:
+        return None
+    return Noise(noise if observations.correlated else noise.ravel())
+
+
 def output_points(
     points: ArrayLike | None, shape: tuple[int, ...], labels: Labels | None = None
 ) -> FloatArray:
@@ -236,11 +244,14 @@ class Readings:
         for name, count in self.dropped.items():
             if layout not in (None, name):
                 continue
-            total = count + len(self.layouts[name])
-            text = f"layout {name}: {count} of {total} observations are missing (NaN) and left out"
-            numbers = {"count": float(count), "total": float(total)}
-            found.append(Message("data.dropped", text, numbers=numbers))
+            found.append(dropped_message(name, count, count + len(self.layouts[name])))
         return found
+
+
+def dropped_message(layout: str, count: int, total: int) -> Message:
+    """Say how many observations were left out."""
+    text = f"layout {layout}: {count} of {total} observations are missing (NaN) and left out"
+    return Message("data.dropped", text, numbers={"count": float(count), "total": float(total)})
 
 
 def check_order(data: FloatArray, shape: tuple[int, ...], sites: IndexArray, fix: str) -> None:
