@@ -33,13 +33,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.datasets import Dataset, layout, published_dataset
 from twoaxis.files import write_whole
 from twoaxis.forward import get_solver
 from twoaxis.forward.converged import converged_at_sites
 from twoaxis.forward.explicit import ExplicitSolver
 from twoaxis.frozen import bound_view
 from twoaxis.geometry.derivatives import linearize
-from twoaxis.observations import Dataset, layout, published_dataset
 from twoaxis.problems import (
     ALLEN_CAHN,
     BUCKLEY_LEVERETT,

@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 
 import twoaxis as ta
-from twoaxis.observations import Dataset
+from twoaxis.datasets import Dataset
 
 RUNS, STEPS = 6, 100
 PATIENCE = 180.0

@@ -23,9 +23,9 @@ from fuzz_mutations import BLIND, Mutation, Random
 from safetensors.numpy import save_file
 
 import twoaxis as ta
+from twoaxis.datasets import Dataset
 from twoaxis.errors import InputError
 from twoaxis.exported.file import seal as seal_of_export
-from twoaxis.observations import Dataset
 from twoaxis.problems import get_problem
 from twoaxis.runs import checkpoint
 from twoaxis.runs.run_file import packed, seal, sha256

@@ -29,11 +29,11 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize_scalar
 from scipy.stats import binom
 
+from twoaxis.datasets import Dataset, fresh_dataset, layout, noise_scale, published_dataset
 from twoaxis.files import write_whole
 from twoaxis.forward import get_solver
 from twoaxis.forward.converged import converged_at_sites
 from twoaxis.forward.explicit import ExplicitSolver
-from twoaxis.observations import Dataset, fresh_dataset, layout, noise_scale, published_dataset
 from twoaxis.problems import get_problem
 
 FloatArray = NDArray[np.float64]

@@ -41,8 +41,8 @@ from scipy.interpolate import PchipInterpolator
 from scipy.stats import binomtest, norm
 
 import twoaxis as ta
+from twoaxis.datasets import noise_seed, standard_noise
 from twoaxis.files import write_whole
-from twoaxis.observations import noise_seed, standard_noise
 from twoaxis.problems.problem import truth_of
 from twoaxis.remedies import calibrate
 from twoaxis.remedies.simulated.result import known_truth

@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 
 import twoaxis as ta
+from twoaxis.datasets import layout, noise_scale, noise_seed, published_dataset
 from twoaxis.files import write_whole
 from twoaxis.forward import get_solver
-from twoaxis.observations import layout, noise_scale, noise_seed, published_dataset
 from twoaxis.problems import SCALAR_BENCHMARKS, EvolutionProblem, truth_of
 from twoaxis.remedies import suggest_sites
 from twoaxis.resolution import needed_observations

@@ -18,8 +18,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 import twoaxis as ta
+from twoaxis.datasets import fresh_dataset
 from twoaxis.forward import get_solver
-from twoaxis.observations import fresh_dataset
 from twoaxis.problems import SCALAR_BENCHMARKS, EvolutionProblem
 
 LAYOUTS = (8, 9, 10, 11)

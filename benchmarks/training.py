@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from twoaxis.observations import published_dataset
+from twoaxis.datasets import published_dataset
 from twoaxis.problems import get_problem
 from twoaxis.runs.train import LEARNING_RATE, PHYSICS_WEIGHT
 from twoaxis.training import Network, RunSpec, Settings, get_method

@@ -248,7 +248,7 @@ LAYERS = {
         "frozen.py": ("6", "2"),
         "views/": ("8", "4"),
         "forward/": ("2", ""),
-        "observations.py": ("2", ""),
+        "datasets.py": ("2", ""),
     },
     "problems": {"problems/burgers.py": ("2", "")},
     "foundations": {

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 import twoaxis as ta
-from twoaxis.observations import FRESH_NOISE_SEED
+from twoaxis.datasets import FRESH_NOISE_SEED
 from twoaxis.statistics import cluster_bootstrap, weighted_mean, weighted_quantile
 
 PROBLEMS = ("burgers", "buckley-leverett", "allen-cahn")

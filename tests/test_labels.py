@@ -141,7 +141,7 @@ def test_noise_and_fitted_follow_data_without_a_forward_model():
     plain = ta.audit(frozen, data=SERIES, noise=SIZES, fitted=fitted)
     other = ta.audit(frozen, data=SERIES, noise=SIZES.iloc[::-1], fitted=fitted.iloc[::-1])
     assert other.group("/field_fit").equals(plain.group("/field_fit"))
-    with pytest.raises(ta.InputError, match="fitted with the labels of data"):
+    with pytest.raises(ta.InputError, match="fitted with the labels of the observations"):
         ta.audit(frozen, data=SERIES, noise=SIZES, fitted=fitted.set_axis(TIMES + 1))
 
 

@@ -1,180 +1,338 @@
-"""Layouts and noise: the published draws to the last bit, and streams of our own."""
+"""What was measured: places, noise and missing readings, against closed forms."""
 
-from itertools import combinations
+import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
-from twoaxis.errors import InputError
-from twoaxis.forward import get_solver
-from twoaxis.observations import (
-    FRESH_NOISE_SEED,
-    RECOVERABILITY_SEED,
-    fresh_dataset,
-    layout,
-    noise_scale,
-    noise_seed,
-    published_dataset,
-    standard_noise,
-)
-from twoaxis.problems import DARCY, PROBLEMS, SCALAR_BENCHMARKS
+import twoaxis as ta
+from twoaxis.observations import as_observations, experiments_of
 
-SCALAR = pytest.mark.parametrize("problem", SCALAR_BENCHMARKS, ids=lambda p: p.name)
-EVERY_PROBLEM = pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
+GENERATOR = np.random.default_rng(0)
+NAN = np.nan
+TABLE = np.array([[1.0, 2.0], [NAN, NAN], [3.0, NAN], [5.0, 6.0]])
+PLACES = np.array([[0.0, 1.0], [0.5, 1.0], [1.0, 1.0], [2.0, 0.0]])
 
 
-def noise_of(dataset):
-    """Return the standardized noise inside a dataset."""
-    clean = get_solver(dataset.problem).true_field().ravel()[dataset.sites]
-    return (dataset.values - clean) / dataset.noise_scale
+def covariance(size):
+    root = GENERATOR.standard_normal((size, size))
+    return root @ root.T + size * np.eye(size)
 
 
-@SCALAR
-@pytest.mark.parametrize("seed", [8, 9, 10, 11])
-def test_published_layout_and_noise(problem, seed):
-    rng = np.random.RandomState(seed)
-    sites = rng.choice(2001 * 201, 200, replace=False)
-    noise = rng.randn(200)
-    u = get_solver(problem).true_field()
-
-    assert_array_equal(layout(problem, seed), sites)
-    dataset = published_dataset(problem.name, seed)
-    assert dataset.problem == problem.name
-    assert_array_equal(dataset.sites, sites)
-    assert_allclose(dataset.values, u.ravel()[sites] + 0.3 * u.std() * noise, rtol=1e-14)
-    assert dataset.noise_scale == 0.3 * u.std()
-    assert dataset.provenance == f"RandomState({seed}): layout, then noise"
+def test_missing_readings_are_left_out_and_counted():
+    data = ta.Observations(TABLE, PLACES, 0.1)
+    assert (len(data), data.count, data.missing) == (5, 5, 3)
+    assert_array_equal(data.readings, [1, 2, 3, 5, 6])
+    assert_array_equal(data.sites, PLACES[[0, 2, 3]])
+    assert_array_equal(data.row, [0, 0, 1, 2, 2])
+    assert_array_equal(data.column, [0, 1, 0, 0, 1])
+    assert_array_equal(data.kept, ~np.isnan(TABLE))
+    assert repr(data) == "Observations(5 readings at 3 places, 3 missing, noise 0.1)"
 
 
-def test_a_dataset_keeps_its_own_sites_and_no_other_node():
-    # The legacy generator returns a slice of all nodes, shuffled: millions of bytes a dataset.
-    first, again = published_dataset("burgers", 8), published_dataset("burgers", 8)
-    assert first.sites.base is None
-    assert first.sites.nbytes == 8 * len(first.values)
-    first.sites[:] = 0
-    assert_array_equal(again.sites, published_dataset("burgers", 8).sites)
-
-
-@EVERY_PROBLEM
-def test_declared_noise(problem):
-    fraction = 0.05 if problem is DARCY else 0.3
-    u = get_solver(problem).true_field()
-    assert noise_scale(problem) == noise_scale(problem.name) == fraction * u.std()
-
-
-@EVERY_PROBLEM
-def test_coordinates_are_those_of_the_sites(problem):
-    solver, (first, second) = get_solver(problem), problem.domain.values()
-    dataset = published_dataset(problem, 10)
-    rows, columns = np.divmod(dataset.sites, solver.shape[1])
-    wanted = [
-        first[0] + (first[1] - first[0]) * columns / (solver.shape[1] - 1),
-        second[0] + (second[1] - second[0]) * rows / (solver.shape[0] - 1),
-    ]
-    assert dataset.coordinates.shape == (problem.observed.sites, 2)
-    assert len(set(dataset.sites)) == problem.observed.sites
-    assert_allclose(dataset.coordinates, np.transpose(wanted), rtol=0, atol=1e-14)
-
-
-@EVERY_PROBLEM
-def test_a_replica_is_the_same_whatever_comes_beside_it(problem):
-    many = standard_noise(noise_seed(problem, FRESH_NOISE_SEED), 20, problem.observed.sites)
-    for replica in (0, 3, 19):
-        dataset = fresh_dataset(problem, layout=11, replica=replica)
-        assert_allclose(noise_of(dataset), many[replica], rtol=0, atol=1e-13)
-        assert_array_equal(dataset.sites, layout(problem, 11))
-        assert dataset.noise_scale == noise_scale(problem)
-
-
-def test_layouts_share_the_noise():
-    eight, nine = (fresh_dataset("burgers", layout=seed, replica=2) for seed in (8, 9))
-    assert not np.array_equal(eight.sites, nine.sites)
-    assert_allclose(noise_of(eight), noise_of(nine), rtol=0, atol=1e-13)
-
-
-def test_replicas_seeds_and_problems_have_streams_of_their_own():
-    datasets = [
-        fresh_dataset("burgers", layout=8, replica=0),
-        fresh_dataset("burgers", layout=8, replica=1),
-        fresh_dataset("burgers", layout=8, replica=0, seed=RECOVERABILITY_SEED),
-        fresh_dataset("allen-cahn", layout=8, replica=0),
-        fresh_dataset("buckley-leverett", layout=8, replica=0),
-        published_dataset("burgers", 8),
-    ]
-    for one, other in combinations(datasets, 2):
-        # Independent vectors of 200: the correlation has a standard deviation of 0.07.
-        assert abs(np.corrcoef(noise_of(one), noise_of(other))[0, 1]) < 0.3
-    assert len({noise_seed(problem, 1) for problem in PROBLEMS}) == len(PROBLEMS)
-
-
-def test_published_seeds():
-    assert (RECOVERABILITY_SEED, FRESH_NOISE_SEED) == (20260719, 20260721)
-
-
-def test_standard_noise_has_unit_scale():
-    noise = standard_noise(0, 1000, 200)
-    assert noise.shape == (1000, 200)
-    assert_array_equal(noise[:10], standard_noise(0, 10, 200))
-    # Five standard deviations of the mean and of the standard deviation of 200,000 draws.
-    assert abs(noise.mean()) < 5 / np.sqrt(200_000)
-    assert abs(noise.std() - 1) < 5 / np.sqrt(2 * 200_000)
-
-
-def test_fresh_provenance_tells_how_to_make_it_again():
-    made = fresh_dataset("burgers", layout=9, replica=4, seed=77).provenance
-    for part in ("RandomState(9)", "default_rng((77", "replica 4"):
-        assert part in made
-    assert str(FRESH_NOISE_SEED) in fresh_dataset("burgers", layout=9, replica=4).provenance
+def test_predictions_are_taken_at_the_readings():
+    data = ta.Observations(TABLE, PLACES, 0.1)
+    everywhere = np.arange(8.0).reshape(4, 2)
+    expected = [0, 1, 4, 6, 7]
+    assert_array_equal(data.take(everywhere), expected)
+    assert_array_equal(data.take(everywhere.ravel()), expected)
+    assert_array_equal(data.take(everywhere[[0, 2, 3]]), expected)
+    line = ta.Observations(TABLE[:, 0], noise=1.0)
+    for predicted in (everywhere[:, 0], everywhere[:, :1]):
+        assert_array_equal(line.take(predicted), [0, 4, 6])
 
 
 @pytest.mark.parametrize(
-    ("problem", "published"), [("burgers", range(8, 12)), ("darcy", range(10, 20))]
+    ("values", "of", "columns"),
+    [(TABLE[:, 0], 2, [2, 2, 2]), (TABLE, (2, 0), [2, 0, 2, 2, 0]), (TABLE[:, :1], [1], [1, 1, 1])],
 )
-def test_only_what_was_published_is_a_published_dataset(problem, published):
-    for seed in (0, published[0] - 1, published[-1] + 1, 999):
-        with pytest.raises(InputError, match=f"{published[0]}, {published[1]}") as caught:
-            published_dataset(problem, seed)
-        assert "twoaxis.fresh_dataset" in caught.value.fix
-    for seed in (published[0], published[-1]):
-        assert published_dataset(problem, seed).label == str(seed)
-    assert fresh_dataset(problem, layout=999, replica=0).label == "999r0"
+def test_the_observed_outputs_are_selected(values, of, columns):
+    data = ta.Observations(values, PLACES, 0.1, of=of)
+    predicted = GENERATOR.standard_normal((len(data.sites), 3))
+    assert_array_equal(data.column, columns)
+    assert_array_equal(data.take(predicted), predicted[data.row, data.column])
 
 
-@pytest.mark.parametrize("seed", [-1, 2**32, 1.5, 8.0, "8", None])
+def test_predictions_of_a_callable_are_used_as_they_are():
+    data = ta.Observations([1.0, 2.0], at=[0.0, 1.0], of=lambda model, points: model(points))
+    assert_array_equal(data.take([3.0, 4.0]), [3, 4])
+
+
+NOISES = {
+    "number": (0.3, np.full((4, 2), 0.3)),
+    "columns": ([0.1, 0.2], np.tile([0.1, 0.2], (4, 1))),
+    "rows": ([0.1, 0.2, 0.3, 0.4], np.repeat([[0.1], [0.2], [0.3], [0.4]], 2, axis=1)),
+    "each": (np.abs(TABLE) / 10, np.abs(TABLE) / 10),  # NaN where the reading is missing
+    "flat": (np.arange(1.0, 9.0), np.arange(1.0, 9.0).reshape(4, 2)),
+}
+
+
+@pytest.mark.parametrize(("noise", "expected"), NOISES.values(), ids=NOISES)
+def test_noise_of_every_form(noise, expected):
+    data = ta.Observations(TABLE, noise=noise)
+    assert_array_equal(data.standard_deviations(), expected[data.kept])
+    assert data.noise_known
+    assert not data.correlated
+
+
+def test_rows_are_whitened_as_with_the_dense_inverse():
+    matrix = covariance(8)
+    data = ta.Observations(TABLE, noise=matrix)
+    kept = np.flatnonzero(data.kept)
+    part = matrix[np.ix_(kept, kept)]
+    rows = GENERATOR.standard_normal((5, 3))
+    assert data.correlated
+    assert_allclose(data.whiten(rows).T @ data.whiten(rows), rows.T @ np.linalg.inv(part) @ rows)
+    assert_allclose(data.whiten(rows), np.linalg.inv(np.linalg.cholesky(part)) @ rows)
+    assert_allclose(data.whiten(rows[:, 0]), data.whiten(rows)[:, 0])
+    assert_allclose(data.standard_deviations() ** 2, np.diag(part))
+
+
+def test_sparse_rows_are_whitened_like_dense_ones():
+    rows = sparse.random_array((5, 7), density=0.3, rng=1, format="csr")
+    independent = ta.Observations(TABLE, noise=[0.1, 0.2])
+    white = independent.whiten(rows)
+    assert sparse.issparse(white)
+    assert_allclose(white.toarray(), independent.whiten(rows.toarray()))
+    correlated = ta.Observations(TABLE, noise=covariance(8))
+    assert_allclose(correlated.whiten(rows), correlated.whiten(rows.toarray()))
+
+
+def test_noise_of_the_logarithm():
+    values = np.array([1.0, NAN, 4.0])
+    data = ta.Observations(values, at=[0.0, 1.0, 2.0], noise=0.1, transform="log")
+    predicted = np.array([2.0, 5.0])
+    assert_allclose(data.readings, np.log([1.0, 4.0]))
+    assert_allclose(data.take(predicted), np.log(predicted))
+    slopes = np.array([[1.0, 0.0], [3.0, 2.0]])
+    assert_allclose(data.take_jacobian(predicted, slopes), slopes / predicted[:, None])
+    found = data.take_jacobian(predicted, sparse.csr_array(slopes))
+    assert_allclose(found.toarray(), slopes / predicted[:, None])
+    assert repr(data).endswith("1 missing, noise 0.1 of logarithms)")
+    step = 1e-6
+    moved = (data.take(predicted + step * slopes[:, 0]) - data.take(predicted)) / step
+    assert_allclose(moved, data.take_jacobian(predicted, slopes)[:, 0], rtol=1e-5)
+
+
+def test_unknown_sizes_of_noise_are_estimated_by_group():
+    data = ta.Observations(TABLE)
+    assert data.group_count == 2
+    residuals = np.array([1.0, 2.0, 1.0, -1.0, -2.0])
+    left = 1 - 2 / 5
+    assert_allclose(data.estimated_levels(residuals, 2), np.sqrt([3 / (3 * left), 8 / (2 * left)]))
+    assert_array_equal(data.standard_deviations([0.1, 0.2]), [0.1, 0.2, 0.1, 0.1, 0.2])
+    assert_allclose(data.whiten(residuals, [1.0, 2.0]), [1, 1, 1, -1, -1])
+    assert repr(data) == "Observations(5 readings, 3 missing, noise to be estimated in 2 groups)"
+    with pytest.raises(ta.InputError, match="pass levels="):
+        data.standard_deviations()
+
+
 @pytest.mark.parametrize(
-    "call",
+    ("sensors", "groups", "names"),
     [
-        lambda seed: layout("burgers", seed),
-        lambda seed: published_dataset("burgers", seed),
-        lambda seed: noise_seed("burgers", seed),
-        lambda seed: fresh_dataset("burgers", layout=seed, replica=0),
-        lambda seed: fresh_dataset("burgers", layout=8, replica=0, seed=seed),
+        (["a", "b"], [0, 1, 0, 0, 1], ["a", "b"]),
+        (["a", "x", "b", "a"], [0, 0, 1, 0, 0], ["a", "b"]),
+        ([["a", "b"], ["a", "a"], ["c", "c"], ["a", "b"]], [0, 1, 2, 0, 1], ["a", "b", "c"]),
     ],
-    ids=["layout", "published", "noise", "fresh layout", "fresh seed"],
 )
-def test_bad_seeds(call, seed):
-    with pytest.raises(InputError) as caught:
-        call(seed)
-    assert "a seed from 0 to 4294967295" in str(caught.value)
-    assert caught.value.got == repr(seed)
+def test_groups_follow_the_sensors(sensors, groups, names):
+    data = ta.Observations(TABLE, sensors=sensors)
+    assert_array_equal(data.groups, groups)
+    assert data.group_names == names
 
 
-@pytest.mark.parametrize("replica", [-1, 1.0, "1", None])
-def test_bad_replicas(replica):
-    with pytest.raises(InputError) as caught:
-        fresh_dataset("burgers", layout=8, replica=replica)
-    assert "replica" in caught.value.expected
-    assert caught.value.got == repr(replica)
+def test_labels_of_pandas_are_matched():
+    index, columns = pd.Index([3.0, 1.0, 2.0, 7.0], name="t"), pd.Index(["u", "v"], name="state")
+    values = pd.DataFrame(TABLE, index, columns)
+    sizes = pd.DataFrame(np.arange(1.0, 9.0).reshape(4, 2), index, columns)
+    places = pd.DataFrame(PLACES, index)
+    plain = ta.Observations(TABLE, PLACES, sizes.to_numpy())
+    turned = ta.Observations(values, places.sort_index(), sizes.sort_index().T)
+    assert_array_equal(turned.standard_deviations(), plain.standard_deviations())
+    assert_array_equal(turned.at, plain.at)
+    each = ta.Observations(values, noise=pd.Series([2.0, 1.0], pd.Index(["v", "u"], name="state")))
+    assert_array_equal(each.standard_deviations(), [1, 2, 1, 1, 2])
+    sensors = ta.Observations(values, sensors=pd.Series(["b", "a"], ["v", "u"]))
+    assert sensors.group_names == ["a", "b"]
+    rows = pd.Series([0.3, 0.1, 0.2, 0.7], index).sort_index()
+    assert_array_equal(
+        ta.Observations(values, noise=rows).standard_deviations(), [0.3, 0.3, 0.2, 0.7, 0.7]
+    )
+    with pytest.raises(ta.InputError, match="noise with the labels of the observations") as error:
+        ta.Observations(values, noise=sizes.set_axis(index + 0.5))
+    assert ".to_numpy()" in error.value.fix
 
 
-def test_numpy_integers_are_seeds_too():
-    wanted = fresh_dataset("burgers", layout=8, replica=1, seed=3)
-    found = fresh_dataset("burgers", layout=np.int64(8), replica=np.int64(1), seed=np.uint32(3))
-    assert_array_equal(found.values, wanted.values)
-    assert found.provenance == wanted.provenance
+def test_labels_of_a_covariance_are_matched():
+    times = pd.Index([3.0, 1.0, 2.0], name="t")
+    matrix = covariance(3)
+    data = ta.Observations(
+        pd.Series([1.0, 2.0, 3.0], times), noise=pd.DataFrame(matrix, times, times).sort_index()
+    )
+    assert_array_equal(data.noise, matrix)
 
 
-def test_unknown_problem():
-    with pytest.raises(InputError, match='did you mean "burgers"'):
-        layout("burger", 8)
+def test_observations_are_brought_into_the_order_of_labels():
+    grid = xr.DataArray(TABLE, {"t": [1.0, 2.0, 3.0, 4.0], "s": [0.1, 0.2]}, ("t", "s"))
+    data = ta.Observations(grid[[2, 0, 3, 1]], PLACES[[2, 0, 3, 1]], noise=covariance(8))
+    plain = data.in_order_of(ta.Observations(grid).labels)
+    assert_array_equal(plain.values, TABLE)
+    assert_array_equal(plain.at, PLACES)
+    residual = GENERATOR.standard_normal(TABLE.shape)
+    residual_then = residual[[2, 0, 3, 1]]
+    one, other = residual[plain.kept], residual_then[data.kept]
+    assert_allclose(np.sum(plain.whiten(one) ** 2), np.sum(data.whiten(other) ** 2))
+
+
+def test_replicas_have_other_values_and_the_same_noise():
+    matrix = covariance(8)
+    data = ta.Observations(TABLE, PLACES, matrix)
+    other = data.with_values(2 * np.arange(5.0))
+    assert_array_equal(other.readings, 2 * np.arange(5.0))
+    assert_array_equal(data.readings, [1, 2, 3, 5, 6])
+    assert_array_equal(other.whiten(np.ones(5)), data.whiten(np.ones(5)))
+    full = data.with_values(np.arange(8.0).reshape(4, 2))
+    assert_array_equal(full.readings, [0, 1, 4, 6, 7])
+    assert full.missing == data.missing
+    with pytest.raises(ta.InputError, match="a value for each reading"):
+        data.with_values(TABLE[::-1])
+    with pytest.raises(ta.InputError, match="one for each of 5 readings"):
+        data.with_values(np.ones(4))
+
+
+def test_arrays_are_copied_and_read_only():
+    values, noise = np.array([1.0, 2.0]), np.array([0.1, 0.2])
+    data = ta.Observations(values, noise=noise)
+    values[:] = noise[:] = 7
+    assert_array_equal(data.readings, [1, 2])
+    assert_array_equal(data.standard_deviations(), [0.1, 0.2])
+    with pytest.raises(ValueError, match="read-only"):
+        data.values[0] = 3
+    again = pickle.loads(pickle.dumps(data))
+    assert_array_equal(again.readings, data.readings)
+
+
+def test_arrays_become_observations():
+    data = as_observations([1.0, 2.0], 0.1, [3.0, 4.0])
+    assert as_observations(data) is data
+    with pytest.raises(ta.InputError, match="noise in one place") as error:
+        as_observations(data, 0.2)
+    assert "leave noise= out" in error.value.fix
+    with pytest.raises(ta.InputError, match="at in one place"):
+        as_observations(data, at=[1.0, 2.0])
+
+
+def test_bare_arrays_have_noise_of_one_size():
+    assert as_observations(TABLE).group_count == 1
+    assert ta.Observations(TABLE).group_count == 2
+
+
+def test_further_axes_are_outputs():
+    values = np.arange(24.0).reshape(2, 3, 4)
+    values[1, 2, 3] = NAN
+    data = ta.Observations(values, at=[0.0, 1.0], noise=values + 1)
+    assert (data.count, data.columns) == (23, 12)
+    assert_array_equal(data.take(10 * np.nan_to_num(values)), 10 * data.readings)
+    assert_array_equal(data.standard_deviations(), data.readings + 1)
+
+
+def test_observations_with_noise_and_of_one_output():
+    times = pd.Index([3.0, 1.0, 2.0, 5.0], name="t")
+    data = ta.Observations(pd.DataFrame(TABLE, times), PLACES, name="flow")
+    known = data.with_noise([0.1, 0.2])
+    assert known.labels is data.labels
+    assert repr(known) == (
+        "Observations('flow', 5 readings at 3 places, 3 missing, noise 0.1 to 0.2)"
+    )
+    for each in (data, known):
+        flat = each.flattened()
+        assert_array_equal(flat.readings, each.readings)
+        assert_array_equal(flat.groups, each.groups)
+        assert_array_equal(flat.sites[flat.row], each.sites[each.row])
+    assert_array_equal(known.flattened().standard_deviations(), known.standard_deviations())
+
+
+def test_experiments_by_name():
+    one, two = ta.Observations([1.0]), ta.Observations([2.0])
+    assert experiments_of(one) == {"data": [one]}
+    assert experiments_of([one, two]) == {"data": [one, two]}
+    assert experiments_of({"a": one, "b": [one, two]}) == {"a": [one], "b": [one, two]}
+    (only,) = experiments_of([1.0, 2.0])["data"]
+    assert_array_equal(only.readings, [1, 2])
+    for wrong in ({}, {1: one, "1": two}):
+        with pytest.raises(ta.InputError, match="names of their own"):
+            experiments_of(wrong)
+
+
+SQUARE = np.ones((2, 2))
+NOT_DEFINITE = np.array([[1.0, 2.0], [2.0, 1.0]])
+# What is refused, a part of the message, and the same after its fix.
+REFUSED = {
+    "number": (dict(values=0.3), "values of shape", dict(values=[0.3])),
+    "nothing": (dict(values=[NAN]), "NaN alone", dict(values=[1.0])),
+    "infinite": (dict(values=[1, np.inf]), "1 infinite", dict(values=[1, NAN])),
+    "text": (dict(values=["a"]), "values as real numbers", dict(values=[1.0])),
+    "negative noise": (dict(values=[1.0], noise=-1.0), "positive", dict(values=[1.0], noise=1.0)),
+    "noise of a reading": (
+        dict(values=[1.0, 2.0], noise=[1.0, NAN]), "finite noise",
+        dict(values=[1.0, NAN], noise=[1.0, NAN]),
+    ),
+    "shape of noise": (
+        dict(values=[1.0, 2.0], noise=[1, 2, 3]), "a 2 by 2 covariance",
+        dict(values=[1.0, 2.0], noise=[1, 2]),
+    ),
+    "rows or columns": (
+        dict(values=SQUARE, noise=[1, 2]), "by row or by column",
+        dict(values=SQUARE, noise=np.reshape([1, 2], (1, -1))),
+    ),
+    "asymmetric": (
+        dict(values=[1.0, 2.0], noise=[[2, 1], [0, 2]]), "symmetric",
+        dict(values=[1.0, 2.0], noise=[[2, 0.5], [0.5, 2]]),
+    ),
+    "not definite": (
+        dict(values=[1.0, 2.0], noise=NOT_DEFINITE), "positive definite .* -1",
+        dict(values=[1.0, 2.0], noise=NOT_DEFINITE + 1.1 * np.eye(2)),
+    ),
+    "places": (
+        dict(values=[1.0, 2.0], at=[1.0]), "coordinates of the 2 rows",
+        dict(values=[1.0, 2.0], at=np.column_stack([[1.0, 2.0], [3.0, 4.0]])),
+    ),
+    "place of a reading": (
+        dict(values=[1.0, 2.0], at=[1.0, NAN]), "finite coordinates",
+        dict(values=[1.0, NAN], at=[1.0, NAN]),
+    ),
+    "output": (dict(values=SQUARE, of=0), "the 2 numbers", dict(values=SQUARE, of=(0, 1))),
+    "output name": (dict(values=[1.0], of="u"), "the number", dict(values=[1.0], of=0)),
+    "logarithm": (
+        dict(values=[1.0, 0.0], transform="log"), "positive values",
+        dict(values=[1.0, NAN], transform="log"),
+    ),
+    "transform": (dict(values=[1.0], transform="exp"), 'transform "log"', dict(values=[1.0])),
+    "sensors": (
+        dict(values=SQUARE, sensors=["a"]), "sensors as labels",
+        dict(values=SQUARE, sensors=[["a", "a"], ["a", "b"]]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("wrong", "message", "right"), REFUSED.values(), ids=REFUSED)
+def test_bad_input_is_refused_and_the_fix_works(wrong, message, right):
+    with pytest.raises(ta.InputError, match=message):
+        ta.Observations(**wrong)
+    assert ta.Observations(**right).count >= 1
+
+
+def test_predictions_that_do_not_belong_are_refused():
+    data = ta.Observations(TABLE, PLACES)
+    with pytest.raises(ta.InputError, match="3 places of the observations, or all 4 rows"):
+        data.take(np.ones((5, 2)))
+    with pytest.raises(ta.InputError, match="2 observed outputs") as error:
+        data.take(np.ones((4, 3)))
+    assert "of=(0, 1)" in error.value.fix
+    assert ta.Observations(TABLE, PLACES, of=(0, 1)).take(np.ones((4, 3))).size == 5
+    with pytest.raises(ta.InputError, match="where they were taken"):
+        _ = ta.Observations([1.0]).sites

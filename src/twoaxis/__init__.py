@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from twoaxis.adapters import jinns_solve as jinns_solve
     from twoaxis.adapters import lightning_callback as lightning_callback
     from twoaxis.adapters import objective as objective
+    from twoaxis.datasets import Dataset as Dataset
+    from twoaxis.datasets import fresh_dataset as fresh_dataset
+    from twoaxis.datasets import published_dataset as published_dataset
     from twoaxis.diagnosis import Audit as Audit
     from twoaxis.diagnosis import Comparison as Comparison
     from twoaxis.diagnosis import Follower as Follower
@@ -41,9 +44,7 @@ if TYPE_CHECKING:
     from twoaxis.geometry import score as score
     from twoaxis.geometry import spectrum as spectrum
     from twoaxis.geometry import step_robustness as step_robustness
-    from twoaxis.observations import Dataset as Dataset
-    from twoaxis.observations import fresh_dataset as fresh_dataset
-    from twoaxis.observations import published_dataset as published_dataset
+    from twoaxis.observations import Observations as Observations
     from twoaxis.parameter_array import ParameterArray as ParameterArray
     from twoaxis.parameters import Parameter as Parameter
     from twoaxis.parameters import Parameters as Parameters
@@ -96,6 +97,7 @@ _PUBLIC = {
         "lightning_callback",
         "objective",
     ),
+    "twoaxis.datasets": ("Dataset", "fresh_dataset", "published_dataset"),
     "twoaxis.diagnosis": (
         "Audit",
         "Comparison",
@@ -120,7 +122,7 @@ _PUBLIC = {
         "spectrum",
         "step_robustness",
     ),
-    "twoaxis.observations": ("Dataset", "fresh_dataset", "published_dataset"),
+    "twoaxis.observations": ("Observations",),
     "twoaxis.parameters": ("Parameter", "Parameters"),
     "twoaxis.remedies": (
         "Calibration",

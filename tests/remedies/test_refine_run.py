@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 pytest.importorskip("jax")
 
 import twoaxis as ta
+from twoaxis.datasets import published_dataset
 from twoaxis.gauss_newton import Continuation
-from twoaxis.observations import published_dataset
 from twoaxis.remedies.refine import of_run
 from twoaxis.remedies.refine.result import ON_BOUND
 from twoaxis.training.methods import GaussNewton

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
+from twoaxis.datasets import standard_noise
 from twoaxis.io import write_netcdf
-from twoaxis.observations import standard_noise
 from twoaxis.remedies import SimulatedAudit, simulated_audit
 
 T = np.linspace(0.5, 1.5, 8)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
+from twoaxis.datasets import layout, noise_scale, noise_seed
 from twoaxis.forward import get_solver
-from twoaxis.observations import layout, noise_scale, noise_seed
 from twoaxis.problems import get_problem
 
 SMALL = dict(replicas=3, bank=21, validate=0, progress=False)

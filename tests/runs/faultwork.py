@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import twoaxis as ta
-from twoaxis.observations import Dataset
+from twoaxis.datasets import Dataset
 from twoaxis.problems import get_problem
 from twoaxis.runs import checkpoint
 from twoaxis.runs import task as task_module

@@ -207,7 +207,7 @@ def test_checkpoints_come_at_their_interval(made, monkeypatch, tmp_path):
 CHILD = """
 import json, sys, time
 import numpy as np
-from twoaxis.observations import Dataset
+from twoaxis.datasets import Dataset
 from twoaxis.runs import task, train
 from twoaxis.training import Network
 from twoaxis.training.backends import worker_process

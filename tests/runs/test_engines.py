@@ -23,8 +23,8 @@ from distributed.comm import connect
 from distributed.scheduler import KilledWorker
 
 import twoaxis as ta
+from twoaxis.datasets import Dataset
 from twoaxis.errors import InputError, WorkerError, WorkerWarning
-from twoaxis.observations import Dataset
 from twoaxis.runs.engines import InProcess, Local, get_engine
 from twoaxis.runs.engines import dask as dask_engine
 from twoaxis.runs.engines.dask import Dask, versions

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import twoaxis as ta
+from twoaxis.datasets import layout, noise_scale
 from twoaxis.forward import get_solver
-from twoaxis.observations import layout, noise_scale
 from twoaxis.remedies import calibrate, simulated_audit
 from twoaxis.runs.engines import InProcess, Outcome
 from twoaxis.runs.pipeline import FailedRun, Pipeline

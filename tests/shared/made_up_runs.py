@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pandas as pd
 
-from twoaxis.observations import Dataset
+from twoaxis.datasets import Dataset
 from twoaxis.problems import BURGERS
 from twoaxis.runs import Run, Snapshot
 from twoaxis.runs.checkpoint import checkpoint_path, save_checkpoint

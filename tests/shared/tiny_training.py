@@ -16,7 +16,7 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 from jax.scipy.special import erfc
 
-from twoaxis.observations import Dataset
+from twoaxis.datasets import Dataset
 from twoaxis.problems import get_problem
 from twoaxis.runs import train
 from twoaxis.training import METHODS, Network, RunSpec, Settings, get_method

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from twoaxis.observations import fresh_dataset
+from twoaxis.datasets import fresh_dataset
 from twoaxis.resolution import resolve
 from twoaxis.studies.block import Measured
 from twoaxis.studies.blocks import fresh_noise

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from twoaxis.datasets import layout
 from twoaxis.forward.explicit import ExplicitSolver
-from twoaxis.observations import layout
 from twoaxis.parameters import Parameter
 from twoaxis.problems import BURGERS, EvolutionProblem, FixedEnds
 from twoaxis.resolution.discretization import best_parameters, discretized

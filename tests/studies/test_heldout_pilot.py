@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from twoaxis.datasets import published_dataset
 from twoaxis.errors import InputError
 from twoaxis.forward import get_solver
-from twoaxis.observations import published_dataset
 from twoaxis.problems import get_problem
 from twoaxis.runs import Run, Snapshot
 from twoaxis.studies.blocks.heldout_pilot import (

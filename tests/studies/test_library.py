@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from twoaxis.datasets import fresh_dataset, published_dataset
 from twoaxis.errors import DamageWarning, InputError
-from twoaxis.observations import fresh_dataset, published_dataset
 from twoaxis.studies.block import Need
 from twoaxis.studies.fields import Field, every_second
 from twoaxis.studies.library import Library, _read_table, of_initialization, signed

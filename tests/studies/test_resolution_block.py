@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from twoaxis.observations import RECOVERABILITY_SEED
+from twoaxis.datasets import RECOVERABILITY_SEED
 from twoaxis.resolution import resolution_table, resolve
 from twoaxis.resolution.benchmarks import STRATIFIED, UNSTRATIFIED
 from twoaxis.studies.block import Measured

@@ -8,9 +8,9 @@ from jax.flatten_util import ravel_pytree
 from numpy.testing import assert_allclose, assert_array_equal
 
 import twoaxis as ta
+from twoaxis.datasets import published_dataset
 from twoaxis.errors import InputError
 from twoaxis.gauss_newton import Continuation, damped_step
-from twoaxis.observations import published_dataset
 from twoaxis.runs.refined import last_weight, linearized
 from twoaxis.training.backends.device import side_by_side, stack
 from twoaxis.training.batch import Batch

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from twoaxis.arrays import is_integer, is_real
 from twoaxis.diagnosis.data_check import Subject, match, resolution_for
 from twoaxis.diagnosis.decision_map import Tolerance
+from twoaxis.diagnosis.field_check import seen_field
 from twoaxis.diagnosis.follow import Snapshots
 from twoaxis.diagnosis.follower import Follower
 from twoaxis.diagnosis.history import history_group
@@ -32,6 +33,7 @@ from twoaxis.geometry.scan import check_candidates, scan_from
 from twoaxis.geometry.score import score_from, without_nuisance
 from twoaxis.geometry.spectrum import spectrum_from
 from twoaxis.io import labelled
+from twoaxis.observations import Observations
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.resolution import Resolution
 from twoaxis.resolution.layouts import Missing
@@ -76,7 +78,7 @@ def audit(
     *,
     points: Points = None,
     resolution: Resolution | None = None,
-    data: ArrayLike | Mapping[Any, ArrayLike] | None = None,
+    data: ArrayLike | Mapping[Any, ArrayLike] | Observations | None = None,
     fitted: ArrayLike | Mapping[Any, ArrayLike] | None = None,
     noise: ArrayLike | None = None,
     missing: Missing = "raise",
@@ -109,8 +111,9 @@ def audit(
         Centered on the delivered value or on a point, the audit describes stability around it.
     resolution : Resolution, optional
         Axis 1 of the same parameters, from `twoaxis.resolve`. Without it the audit gives axis 2.
-    data : array or mapping of str to array, optional
-        The observations that the field was trained on. They are fitted with the matched model
+    data : Observations, array or mapping of str to array, optional
+        The observations that the field was trained on; `Observations` bring their noise and
+        places, and leave missing readings out. They are fitted with the matched model
         and compared with the forward model at the delivered value; by default those that the
         resolution was made with.
     fitted : array or mapping of str to array, optional
@@ -237,18 +240,21 @@ def audit(
         training = read(bound_view(frozen, None))
     preferred = training.preferred
     delivers = preferred is not None and known.delivered is not None
+    if data is None and found is None:
+        data = frozen.data
+    elif data is None and found is not None and found.live is not None:
+        data = found.live.setup.observations
+    seen = seen_field(frozen, data, fitted)
     subject = Subject(
         known,
         center,
         preferred,
-        frozen.fitted if fitted is None else fitted,
+        seen.fitted,
         frozen.axis_names,
-        frozen.observed,
-        frozen.fields or (frozen.field_name,),
+        seen.observed,
+        seen.fields,
         certain=fitted is not None,
     )
-    if data is None and found is None:
-        data = frozen.data
     matching = match(found, chosen, data, noise, subject, missing)
     followed_values = followed is not None or (recorded is not None and "value" in recorded)
     probed, unprobed = _probed(frozen, probe, not followed_values)

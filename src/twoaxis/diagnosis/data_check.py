@@ -18,19 +18,20 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.arrays import real_array
 from twoaxis.diagnosis.field_check import (
     field_group,
     fields_of,
     fitted_values,
     grouped,
+    observations_given,
     observations_group,
     observed_alone,
 )
 from twoaxis.diagnosis.questions import FIELD_FAR, LEVEL
 from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable, labelled
-from twoaxis.labels import Labels, aligned
+from twoaxis.labels import aligned
+from twoaxis.observations import Observations
 from twoaxis.parameters import Center, Parameters
 from twoaxis.resolution import Resolution
 from twoaxis.resolution.data_fit import (
@@ -130,19 +131,17 @@ SAVED_FIT = Message(
 )
 
 
-def _no_noise(data: ArrayLike, subject: Subject) -> Message:
+def _no_noise(data: Observations, subject: Subject) -> Message:
     """Say how far the field is from data of unknown noise, where its predictions are known."""
     add = "add noise=..., or a resolution"
-    seen = real_array("data", data).ravel()
     fitted = None
     if not (subject.fitted is None or isinstance(subject.fitted, Mapping)):
-        fitted = aligned("fitted", subject.fitted, Labels.of(data, "data")).ravel()
-    known = np.isfinite(seen)
-    if fitted is None or fitted.shape != seen.shape or not known.any():
+        fitted = aligned("fitted", subject.fitted, data.labels).ravel()
+    if fitted is None or fitted.size != data.values.size:
         text = "the noise of the data is not known, so it cannot be said how well the field fits"
         return Message("data.no_noise", f"{text} them; {add}")
-    size = deviation(seen[known])
-    left = float(np.sqrt(np.mean((fitted - seen)[known] ** 2))) / size if size else np.nan
+    size, rest = deviation(data.readings), fitted[data.kept.ravel()] - data.readings
+    left = float(np.sqrt(np.mean(rest**2))) / size if size else np.nan
     text = (
         f"the field misses the data by {percent(100 * left)} of their standard deviation (RMS); "
         f"their noise is not known, so that it cannot be said whether that is much; {add}"
@@ -253,13 +252,15 @@ def resolution_for(
 def match(
     resolution: Resolution | None,
     layout: str | None,
-    data: ArrayLike | Mapping[Any, ArrayLike] | None,
+    data: ArrayLike | Mapping[Any, ArrayLike] | Observations | None,
     noise: ArrayLike | None,
     subject: Subject,
     missing: Missing = "raise",
 ) -> Matching:
     """Fit and simulate the data, and compare the field with them, as far as the parts allow."""
     live = None if resolution is None else resolution.live
+    if live is not None and data is not None and data is live.setup.observations:
+        data = None  # those of the resolution
     if live is None and data is not None:
         alone = _without_model(data, noise, subject, missing)
         return alone if resolution is None else _joined(alone, NO_FORWARD)
@@ -290,7 +291,7 @@ def _joined(found: Matching, *messages: Message) -> Matching:
 
 
 def _without_model(
-    data: ArrayLike | Mapping[Any, ArrayLike],
+    data: ArrayLike | Mapping[Any, ArrayLike] | Observations,
     noise: ArrayLike | None,
     subject: Subject,
     missing: Missing,
@@ -298,23 +299,24 @@ def _without_model(
     """Compare the field with data for which there is no forward model."""
     if isinstance(data, Mapping):
         return Matching(messages=(NO_RESOLUTION,))
-    _check_count(data, subject)
-    observed = observed_alone(data, noise, missing)
+    observations = observations_given(data, noise, missing)
+    _check_count(observations, subject)
+    observed = observed_alone(observations)
     if observed is None:
-        return Matching(messages=(NO_RESOLUTION, _no_noise(data, subject)))
-    groups, messages = _of_field(observed, None, np.shape(data), {}, subject)
+        return Matching(messages=(NO_RESOLUTION, _no_noise(observations, subject)))
+    groups, messages = _of_field(observed, None, observations.values.shape, {}, subject)
     return Matching(groups, (NO_RESOLUTION, *observed.messages, *messages))
 
 
-def _check_count(data: ArrayLike, subject: Subject) -> None:
+def _check_count(data: Observations, subject: Subject) -> None:
     """Refuse another number of data than the frozen residual predicts, missing ones included."""
     if subject.certain or subject.fitted is None or isinstance(subject.fitted, Mapping):
         return
-    count, array = np.size(subject.fitted), real_array("data", data)
-    if count not in (array.size, int((~np.isnan(array)).sum())):
+    count = np.size(subject.fitted)
+    if count not in (data.values.size, data.count):
         raise InputError(
             f"data with the {count} observations that the frozen residual predicts",
-            f"{array.size} values",
+            f"{data.values.size} values",
             "pass the data that the field was trained on, in the order of observed; for others "
             "add fitted=..., what the trained field predicts for each of them",
         )

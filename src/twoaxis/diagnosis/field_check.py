@@ -19,13 +19,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from twoaxis.arrays import real_array
 from twoaxis.errors import InputError
+from twoaxis.frozen import FrozenResidual
 from twoaxis.geometry.regions import cell_regions
 from twoaxis.io import Layout, Variable, labelled
-from twoaxis.labels import Labels, aligned
+from twoaxis.labels import aligned
+from twoaxis.observations import Observations, as_observations
 from twoaxis.resolution.data_fit import Observed
-from twoaxis.resolution.layouts import Missing, WhitenedLayout, checked_data, checked_noise
+from twoaxis.resolution.layouts import Missing, WhitenedLayout, dropped_message
 from twoaxis.statistics import KNOWN, squares_above, squares_below
 from twoaxis.text import visible
 
@@ -77,20 +78,63 @@ class Groups(NamedTuple):
     names: list[str]
 
 
-def observed_alone(
-    data: ArrayLike, noise: ArrayLike | None, missing: Missing = "raise"
-) -> Observed | None:
+def observations_given(
+    data: Any, noise: ArrayLike | None, missing: Missing = "raise"
+) -> Observations:
+    """Return data and their noise as observations; of an array NaN may be refused."""
+    found = as_observations(data, noise)
+    if found.missing and missing == "raise" and found.noise_known and found is not data:
+        raise InputError(
+            "finite observations",
+            f"{found.missing} NaN, the first at position {np.flatnonzero(~found.kept)[0]}",
+            'pass missing="drop" to leave NaN out',
+        )
+    return found
+
+
+def observed_alone(known: Observations) -> Observed | None:
     """Return observations that come without a forward model; None without their noise."""
-    if noise is None:
+    if not known.noise_known:
         return None
-    shape = real_array("data", data).shape
-    labels = Labels.of(data, "data")
-    every = {"data": np.arange(max(int(np.prod(shape)), 1))}
-    readings = checked_data(data, every, shape, missing)
-    sites = readings.layouts["data"]
-    white = checked_noise(noise, shape, labels).whitener(sites, "data")
-    layout = WhitenedLayout("data", sites, sites, white, np.zeros(len(sites)))
-    return Observed(layout, readings.values["data"], sites, readings.messages(), (labels,))
+    kept = np.flatnonzero(known.kept)
+    layout = WhitenedLayout("data", kept, kept, known.whitener(), np.zeros(len(kept)))
+    told = [dropped_message("data", known.missing, known.values.size)] if known.missing else []
+    return Observed(layout, known.readings, kept, told, (known.labels,))
+
+
+class SeenField(NamedTuple):
+    """What a field predicts for observations, where they lie, and the names of what was observed.
+
+    The predictions are in the shape of the data, or None where they are not known.
+    """
+
+    fitted: Any
+    observed: FloatArray | None
+    fields: Sequence[str]
+
+
+def seen_field(frozen: FrozenResidual, data: Any, fitted: Any = None) -> SeenField:
+    """Return what a frozen residual predicts for data.
+
+    Without `fitted` it is what the residual carries, or for observations elsewhere the field of its
+    network there.
+    """
+    names: Sequence[str] = frozen.fields or (frozen.field_name,)
+    predicted = frozen.fitted if fitted is None else fitted
+    if not isinstance(data, Observations):
+        return SeenField(predicted, frozen.observed, names)
+    where, weights = frozen.observed if data.at is None else data.at, frozen.weights
+    unknown = frozen.observed is None and weights is None  # then they are in the order of the data
+    if fitted is None and callable(data.of):
+        predicted = None
+    elif fitted is None and not unknown and not np.array_equal(where, frozen.observed):
+        predicted = None if weights is None else weights.field(weights.start, data.sites)
+    elif data.as_predicted:  # with the labels that it may have
+        return SeenField(predicted, where, names)
+    if not (callable(data.of) or data.of is None):
+        chosen = np.atleast_1d(np.asarray(data.of))
+        names = [names[k] for k in chosen] if max(chosen) < len(names) else names[:1]
+    return SeenField(None if predicted is None else data.expected(predicted), where, names)
 
 
 def fitted_values(fitted: Any, observed: Observed, shape: tuple[int, ...]) -> FloatArray:

@@ -24,7 +24,12 @@ from numpy.typing import ArrayLike
 from twoaxis.arrays import FloatArray, is_integer, is_real
 from twoaxis.diagnosis.data_check import resolution_for
 from twoaxis.diagnosis.decision_map import Tolerance
-from twoaxis.diagnosis.field_check import fitted_values, observed_alone
+from twoaxis.diagnosis.field_check import (
+    fitted_values,
+    observations_given,
+    observed_alone,
+    seen_field,
+)
 from twoaxis.diagnosis.follow import (
     Row,
     Snapshots,
@@ -39,6 +44,7 @@ from twoaxis.diagnosis.settling import DRIFT, PATIENCE, SETTLED, Unit, settling
 from twoaxis.diagnosis.sinks import LiveLine, Sink, logged_name, sink_of
 from twoaxis.errors import InputError, LibraryWarning
 from twoaxis.frozen import FrozenResidual, while_training
+from twoaxis.observations import Observations
 from twoaxis.parameters import Center, Parameters
 from twoaxis.resolution import Resolution
 from twoaxis.result import Message
@@ -78,7 +84,7 @@ class Follower:
     at : {"truth", "delivered"} or mapping of str to float, optional
         The center of score and displacement: by default the truth where it is known, else the
         value at each step.
-    data : array, optional
+    data : Observations or array, optional
         The observed values; by default those that the frozen residual carries.
     noise : float or array, optional
         Standard deviation of the data, or a covariance; by default that of the resolution.
@@ -143,7 +149,7 @@ class Follower:
         every: int = 500,
         steps: int | None = None,
         at: str | Mapping[str, float] | None = None,
-        data: ArrayLike | None = None,
+        data: ArrayLike | Observations | None = None,
         noise: ArrayLike | None = None,
         resolution: Resolution | None = None,
         layout: Any = None,
@@ -291,23 +297,27 @@ class Follower:
     ) -> Any:
         """Return the data and their noise, where both are known."""
         data = frozen.data if self._given_data is None else self._given_data
-        if data is None or frozen.fitted is None:
+        if data is None:
             return None
-        noise = self._noise
-        if noise is None and found is not None and (layout or len(found.layout_names) == 1):
+        given = observations_given(data, self._noise)
+        known = seen_field(frozen, data)
+        if known.fitted is None:
+            return None
+        if not given.noise_known and found is not None and (layout or len(found.layout_names) == 1):
             row = found.data["noise_deviation"].sel(layout=layout or found.layout_names[0])
             sizes = row.values[np.isfinite(row.values)]
-            noise = sizes.reshape(np.shape(data)) if sizes.size == np.size(data) else None
-        observed = observed_alone(data, noise)
+            if sizes.size == given.values.size:
+                given = given.with_noise(sizes.reshape(given.values.shape))
+        observed = observed_alone(given)
         if observed is not None:
-            fitted_values(frozen.fitted, observed, np.shape(data))
-        return None if observed is None else (observed, np.shape(data))
+            fitted_values(known.fitted, observed, given.values.shape)
+        return None if observed is None else (observed, data, given.values.shape)
 
     def _misfit(self, frozen: FrozenResidual) -> float:
         if self._observed is None:
             return np.nan
-        observed, shape = self._observed
-        fitted = fitted_values(frozen.fitted, observed, shape)
+        observed, data, shape = self._observed
+        fitted = fitted_values(seen_field(frozen, data).fitted, observed, shape)
         white = observed.layout.white(observed.values - fitted)
         return float(np.sqrt(np.mean(white**2)))
 

@@ -18,16 +18,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.arrays import check_seed, is_integer
+from twoaxis.datasets import standard_noise
 from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel
 from twoaxis.labels import Labels, aligned, first_labels
-from twoaxis.observations import standard_noise
+from twoaxis.observations import Whitener
 from twoaxis.parameters import Parameters
 from twoaxis.resolution.direct_fit import DirectEstimator
 from twoaxis.resolution.fisher import STEP
 from twoaxis.resolution.layouts import (
     WhitenedLayout,
-    Whitener,
     check_order,
     checked_layouts,
     checked_noise,

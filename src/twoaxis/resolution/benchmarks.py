@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from twoaxis.datasets import published_dataset
 from twoaxis.errors import InputError
-from twoaxis.observations import published_dataset
 from twoaxis.problems import SCALAR_BENCHMARKS
 from twoaxis.resolution.resolve import resolve
 from twoaxis.resolution.result import BOOTSTRAP_DRAWS, BOOTSTRAP_SEED, Resolution

@@ -8,7 +8,7 @@ and any parameter value can be put back into the solver and compared with them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,15 +17,23 @@ from numpy.typing import ArrayLike, NDArray
 from twoaxis.arrays import real_array
 from twoaxis.errors import InputError
 from twoaxis.labels import Labels, aligned
+from twoaxis.observations import Observations
 from twoaxis.parameters import Parameters
 from twoaxis.progress import Advance, progress_bar
 from twoaxis.resolution.direct_fit import DirectEstimator
 from twoaxis.resolution.interpolant_fit import Interpolant, local_interpolant
-from twoaxis.resolution.layouts import ALL_LAYOUTS, Missing, Noise, WhitenedLayout, checked_data
+from twoaxis.resolution.layouts import (
+    ALL_LAYOUTS,
+    Missing,
+    Noise,
+    WhitenedLayout,
+    checked_data,
+    noise_of,
+)
 from twoaxis.resolution.linear_fit import LinearEstimator, variances
 from twoaxis.resolution.matched_fit import Estimator, Fits, gauss_newton_step, profile_start
 from twoaxis.resolution.misfit import NOISE_FREE, Check, check_residuals, is_noise_free
-from twoaxis.resolution.setup import Setup
+from twoaxis.resolution.setup import Setup, observations_for
 from twoaxis.result import Message
 from twoaxis.statistics import squares_limit
 
@@ -38,6 +46,9 @@ RUNS_PER_VALUE = 10
 
 # Noise that is assumed for noise-free data, as a share of their standard deviation.
 NOMINAL_NOISE = 1e-2
+# Fits by which the sizes of the noise of several groups are estimated: they change the weights, and
+# these the sizes, by little after the first.
+REWEIGHTED = 3
 
 
 @dataclass(frozen=True)
@@ -91,7 +102,38 @@ def estimate_noise(setup: Setup, estimator: Estimator) -> Noise:
     left = np.sqrt(max(total, 0.0) / freedom)  # differences of sums round below zero
     if left < NOISE_FREE * size:
         return Noise(np.full(setup.model.size, NOMINAL_NOISE * size))
-    return Noise(np.full(setup.model.size, left), float(freedom))
+    noise = Noise(np.full(setup.model.size, left), float(freedom))
+    if setup.observations is None or setup.observations.group_count == 1:
+        return noise
+    return _noise_by_group(setup, setup.observations, estimator, noise)
+
+
+def _noise_by_group(
+    setup: Setup, observations: Observations, estimator: Estimator, noise: Noise
+) -> Noise:
+    """Estimate one standard deviation for each group of sensors, from fits weighted by them."""
+    ordered = observations_for(observations, setup.model.shape, setup.labels)
+    group = np.zeros(setup.model.size, dtype=np.intp)
+    group[ordered.kept.ravel()] = ordered.groups
+    assert setup.data is not None
+    for _ in range(REWEIGHTED):
+        squares, counts = np.zeros((2, ordered.group_count))
+        for layout in setup.whitened(noise):
+            row = layout.row(setup.data[layout.name])
+            fits = fit_row(estimator, layout, row[None])
+            rest = layout.white.color(row - estimator.predict(layout, fits.estimate[0]))
+            squares += np.bincount(group[layout.sites], rest**2, ordered.group_count)
+            counts += np.bincount(group[layout.sites], minlength=ordered.group_count)
+        # Each group takes its share of the degrees of freedom that the fits used.
+        levels = np.sqrt(squares / np.maximum(counts * noise.freedom / counts.sum(), 1e-300))
+        if not (levels > 0).all():
+            raise InputError(
+                "residuals in each group of sensors, to estimate its noise from",
+                f"none of {ordered.group_names[int(levels.argmin())]}",
+                "pass noise=... to Observations, or join sensors to larger groups",
+            )
+        noise = replace(noise, array=levels[group])
+    return noise
 
 
 def deviation(values: FloatArray) -> float:
@@ -300,7 +342,7 @@ class LiveModel:
 
     def observed(
         self,
-        data: ArrayLike | Mapping[Any, ArrayLike],
+        data: ArrayLike | Mapping[Any, ArrayLike] | Observations,
         layout: str | None,
         missing: Missing = "raise",
     ) -> Observed:
@@ -308,8 +350,9 @@ class LiveModel:
 
         Parameters
         ----------
-        data : array or mapping of str to array
-            In the shape that forward returns, as long as the layout, or by layout.
+        data : array, mapping of str to array or Observations
+            In the shape that forward returns, as long as the layout, or by layout. Observations
+            that know their noise are taken with it.
         layout : str, optional
             May be left out where there is one, or where the data have the shape that forward
             returns: then every site counts that some layout observes.
@@ -320,6 +363,11 @@ class LiveModel:
         own = data is self.setup.data
         layouts = self.setup.layouts if own else self.setup.declared
         shape, known = self.setup.model.shape, self.setup.labels
+        noise = self.noise
+        if isinstance(data, Observations):
+            ordered = observations_for(self._alike(data), shape, known)
+            data, missing = ordered.scaled_values, "drop"
+            noise = noise_of(ordered) or noise
         if layout is None and len(layouts) > 1:
             if isinstance(data, Mapping) or aligned("data", data, known).shape != shape:
                 raise InputError(
@@ -339,12 +387,24 @@ class LiveModel:
             chosen = {str(key): values for key, values in data.items() if str(key) == name}
         sites = {name: layouts[name]}
         readings = checked_data(chosen, sites, shape, missing, known)
-        (whitened,) = self.setup.whitened(self.noise, readings.layouts)
+        (whitened,) = self.setup.whitened(noise, readings.layouts)
         declared = self.setup.declared[name] if own else layouts[name]
         kept = np.flatnonzero(np.isin(declared, whitened.sites))
         told = self.setup.readings if own and self.setup.readings is not None else readings
         labels = (told.labels.get(name), known)
         return Observed(whitened, readings.values[name], kept, told.messages(name), labels)
+
+    def _alike(self, data: Observations) -> Observations:
+        """Return observations, if the forward model predicts what they observed."""
+        own = self.setup.observations
+        same = own is not None and (own.of, own.transform) == (data.of, data.transform)
+        if not same and not (data.as_predicted and (own is None or own.as_predicted)):
+            raise InputError(
+                "observations of the outputs that the resolution was made for",
+                f"of={data.of!r}, transform={data.transform!r}",
+                "make the resolution with them: twoaxis.resolve(forward, parameters, data=...)",
+            )
+        return data
 
     def fit(self, observed: Observed, *, progress: bool = True) -> DataFit:
         """Fit the observations and check the residuals of the fit."""

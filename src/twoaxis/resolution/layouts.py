@@ -14,11 +14,11 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from twoaxis.arrays import refuse_columns
 from twoaxis.errors import InputError, refuse_masked
 from twoaxis.labels import Labels, aligned
+from twoaxis.observations import Observations, Whitener, covariance_factor, noise_over
 from twoaxis.result import Message
 from twoaxis.statistics import KNOWN
 
@@ -28,43 +28,9 @@ Missing = Literal["raise", "drop"]
 
 # Name of the row over all layouts in a summary; no layout may have it.
 ALL_LAYOUTS = "all layouts"
-# A covariance may be asymmetric by rounding, up to this share of its largest entry.
-SYMMETRY_RTOL = 1e-8
 # Whitened numbers beyond this, or below its inverse, are refused: products of several would leave
 # the range of float64.
 LARGEST_WHITE = 1e60
-
-
-@dataclass(frozen=True)
-class Whitener:
-    """``L^{-1}``, with ``Sigma_L = L L^T`` the noise covariance of one layout.
-
-    Attributes
-    ----------
-    factor : array, shape (n,) or (n, n)
-        Standard deviations of independent noise, or a lower Cholesky factor.
-    """
-
-    factor: FloatArray
-
-    @property
-    def deviations(self) -> FloatArray:
-        """Standard deviation of the noise at each site, shape (n,)."""
-        if self.factor.ndim == 1:
-            return self.factor
-        return np.asarray(np.sqrt(np.sum(self.factor**2, axis=1)))
-
-    def color(self, white: FloatArray) -> FloatArray:
-        """Undo the whitening of one vector: ``L w``."""
-        return np.asarray(self.factor * white if self.factor.ndim == 1 else self.factor @ white)
-
-    def __call__(self, values: FloatArray) -> FloatArray:
-        """Whiten the last axis of `values`."""
-        if self.factor.ndim == 1:
-            return values / self.factor
-        rows = values.reshape(-1, values.shape[-1])
-        solved: FloatArray = solve_triangular(self.factor, rows.T, lower=True).T
-        return solved.reshape(values.shape)
 
 
 @dataclass(frozen=True)
@@ -208,15 +174,8 @@ class Noise:
         """Return the whitener of the layout with these sites."""
         if self.array.ndim == 1:
             return Whitener(self.array[sites])
-        try:
-            return Whitener(cholesky(self.array[np.ix_(sites, sites)], lower=True))
-        except LinAlgError:
-            smallest = np.linalg.eigvalsh(self.array[np.ix_(sites, sites)])[0]
-            raise InputError(
-                "a positive definite noise covariance",
-                f"a smallest eigenvalue of {smallest:.3g} on layout {name!r}",
-                "correct the covariance, or add a small variance to its diagonal",
-            ) from None
+        part = self.array[np.ix_(sites, sites)]
+        return Whitener(covariance_factor(part, f"on layout {name!r}"))
 
 
 def checked_noise(
@@ -229,34 +188,15 @@ def checked_noise(
     """
     if isinstance(noise, Noise):
         return noise
-    size = int(np.prod(shape))
-    array = aligned("noise", noise, None if labels is None else labels.squared(), labels)
-    if not np.isfinite(array).all():
-        raise InputError("finite noise", "values that are not finite", "pass finite numbers")
-    if array.ndim == 0 or array.shape == shape or array.shape == (size,):
-        deviations = np.broadcast_to(array, shape).ravel() if array.ndim == 0 else array.ravel()
-        if (deviations <= 0).any():
-            raise InputError(
-                "noise as positive standard deviations",
-                f"{deviations.min():g}",
-                "pass values above zero; leave noise out and give data to have it estimated",
-            )
-        return Noise(deviations)
-    if array.shape == (size, size):
-        asymmetry = np.abs(array - array.T).max()
-        if asymmetry > SYMMETRY_RTOL * np.abs(array).max():
-            raise InputError(
-                "a symmetric noise covariance",
-                f"entries that differ from their transpose by up to {asymmetry:.3g}",
-                "pass a covariance matrix, for instance (C + C.T) / 2",
-            )
-        return Noise(array)
-    raise InputError(
-        f"noise as one number, one for each of the {size} entries that forward returns "
-        f"(shape {shape}), or a {size} by {size} covariance",
-        f"the shape {array.shape}",
-        "index noise like the whole output of forward; each layout takes its own part",
-    )
+    return Noise(noise_over(noise, shape, labels, "entries that forward returns"))
+
+
+def noise_of(observations: Observations) -> Noise | None:
+    """Return the noise of observations over all their values; None where it is not known."""
+    noise = observations.noise
+    if noise is None:
+        return None
+    return Noise(noise if observations.correlated else noise.ravel())
 
 
 def output_points(
@@ -304,11 +244,14 @@ class Readings:
         for name, count in self.dropped.items():
             if layout not in (None, name):
                 continue
-            total = count + len(self.layouts[name])
-            text = f"layout {name}: {count} of {total} observations are missing (NaN) and left out"
-            numbers = {"count": float(count), "total": float(total)}
-            found.append(Message("data.dropped", text, numbers=numbers))
+            found.append(dropped_message(name, count, count + len(self.layouts[name])))
         return found
+
+
+def dropped_message(layout: str, count: int, total: int) -> Message:
+    """Say how many observations were left out."""
+    text = f"layout {layout}: {count} of {total} observations are missing (NaN) and left out"
+    return Message("data.dropped", text, numbers={"count": float(count), "total": float(total)})
 
 
 def check_order(data: FloatArray, shape: tuple[int, ...], sites: IndexArray, fix: str) -> None:

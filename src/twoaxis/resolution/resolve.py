@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.arrays import check_seed, is_integer
+from twoaxis.datasets import RECOVERABILITY_SEED, noise_seed, standard_noise
 from twoaxis.errors import AccuracyWarning, InputError, MisfitWarning
 from twoaxis.forward import MapEngine
 from twoaxis.forward.bank import build_bank
-from twoaxis.observations import RECOVERABILITY_SEED, noise_seed, standard_noise
+from twoaxis.observations import Observations, as_observations
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.problems import EvolutionProblem, SteadyProblem, get_problem
 from twoaxis.progress import Advance, announce, clock, progress_bar
@@ -94,7 +95,7 @@ def resolve(
     replicas: int = 200,
     seed: int | Sequence[int] | None = None,
     at: str | Mapping[str, float] | None = None,
-    data: ArrayLike | Mapping[Any, ArrayLike] | None = None,
+    data: ArrayLike | Mapping[Any, ArrayLike] | Observations | None = None,
     points: ArrayLike | None = None,
     fit_forward: Callable[..., Any] | Literal["fine", "coarse"] | None = None,
     vectorized: bool = False,
@@ -139,13 +140,15 @@ def resolve(
         known, else the delivered values; the result is then a deviation, not an error. Where no
         parameter of interest has either, but there are `data`: the matched fit to these, on the
         layout with the most observations, as the message ``resolution.center_fitted`` says.
-    data : array or mapping of str to array, optional
-        Real observations, in the shape that forward returns or one array for each layout. They
-        are fitted too, and the residuals of the fit are checked for size, normality and
-        whiteness; a misfit raises a `twoaxis.MisfitWarning`. Labels of xarray and pandas are
-        matched: data, noise and points are brought into the order of what forward returns, or of
-        the first of them that has labels, by their axes and entries; labels that do not match are
-        refused. Where just one has labels, its positions count.
+    data : Observations, array or mapping of str to array, optional
+        Real observations, in the shape that forward returns or one array for each layout.
+        `Observations` bring their noise and places, and say what of the output was observed;
+        missing readings are left out, and sizes of noise that are not known are estimated for each
+        group of sensors. Data are fitted too, and the residuals of the fit are checked for size,
+        normality and whiteness; a misfit raises a `twoaxis.MisfitWarning`. Labels of xarray and
+        pandas are matched: data, noise and points are brought into the order of what forward
+        returns, or of the first of them that has labels, by their axes and entries; labels that
+        do not match are refused. Where just one has labels, its positions count.
     points : array, shape (N, k), optional
         Coordinates of the N entries that forward returns, for the whiteness check. By default
         the indices of each entry.
@@ -215,6 +218,14 @@ def resolve(
     """
     _check_settings(replicas, bank, starts, level, validate, method)
     said: list[Message] = []
+    if isinstance(data, Observations):
+        as_observations(data, noise, points)  # which are given once
+    elif isinstance(data, Mapping) and any(isinstance(v, Observations) for v in data.values()):
+        raise InputError(
+            "one Observations, or a mapping from layouts to arrays, as data",
+            "a mapping to Observations",
+            "resolve each of them by itself",
+        )
     if hasattr(forward, "forward_inputs"):  # a refinement, which is its own forward model
         said = forward.resolution_messages(other_sites=layouts is not None)
         given = forward.forward_inputs()

@@ -7,6 +7,7 @@ observed sites, its parameters, its noise and its layouts.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.datasets import layout as layout_sites
+from twoaxis.datasets import noise_scale
 from twoaxis.errors import InputError
 from twoaxis.forward import ForwardModel, MapEngine, get_solver
 from twoaxis.labels import Labels, first_labels, in_order
-from twoaxis.observations import layout as layout_sites
-from twoaxis.observations import noise_scale
+from twoaxis.observations import Observations
 from twoaxis.parameters import Center, Parameters, Unknowns
 from twoaxis.problems import Problem
 from twoaxis.resolution.layouts import (
@@ -29,6 +31,7 @@ from twoaxis.resolution.layouts import (
     checked_data,
     checked_layouts,
     checked_noise,
+    noise_of,
     output_points,
 )
 
@@ -61,6 +64,8 @@ class Setup:
         Confidence level of the likelihood-profile sets.
     labels : Labels, optional
         Of what the model returns: its own, or those of data or noise in the same shape.
+    observations : Observations, optional
+        What the readings were made of, where they came as one.
     """
 
     parameters: Parameters
@@ -74,6 +79,7 @@ class Setup:
     points: FloatArray
     level: float
     labels: Labels | None = None
+    observations: Observations | None = None
 
     @property
     def data(self) -> dict[str, FloatArray] | None:
@@ -126,7 +132,7 @@ def prepare(
     layouts: Mapping[Any, ArrayLike] | Sequence[ArrayLike] | None,
     *,
     at: str | Mapping[str, float] | None,
-    data: ArrayLike | Mapping[Any, ArrayLike] | None,
+    data: ArrayLike | Mapping[Any, ArrayLike] | Observations | None,
     points: ArrayLike | None,
     fit_forward: Callable[..., Any] | None,
     vectorized: bool,
@@ -137,6 +143,10 @@ def prepare(
     """Check the arguments of `twoaxis.resolve`, and call the forward models at the center."""
     checked = Parameters(parameters)
     center = checked.center(at)
+    observations = data if isinstance(data, Observations) else None
+    if observations is not None:
+        forward = observed_forward(forward, observations, vectorized)
+        fit_forward = observed_forward(fit_forward, observations, vectorized)
     model = ForwardModel(forward, checked, center.values, vectorized=vectorized, engine=engine)
     sites = checked_layouts(layouts, model.size)
     entries = np.unique(np.concatenate(list(sites.values())))
@@ -159,14 +169,24 @@ def prepare(
             )
         _check_same_order(fit_model, model)
         fit_model.observe(entries)
-    if noise is None and data is None:
+    labels = model.labels
+    given: Any = data
+    known: Any = noise
+    if observations is not None:
+        if labels is None and observations.values.shape == model.shape:
+            labels = observations.labels
+        ordered = observations_for(observations, model.shape, labels)
+        given, missing, known = ordered.scaled_values, "drop", noise_of(ordered)
+        if points is None and ordered.at is not None:
+            points = np.repeat(ordered.at, ordered.columns, axis=0)
+    if known is None and data is None:
         raise InputError(
             "noise, or data to estimate it from",
             "neither",
             "pass noise=..., or the observed values as data=...",
         )
-    labels = model.labels or first_labels(model.shape, {"data": data, "noise": noise})
-    readings = None if data is None else checked_data(data, sites, model.shape, missing, labels)
+    labels = labels or first_labels(model.shape, {"data": given, "noise": known})
+    readings = None if data is None else checked_data(given, sites, model.shape, missing, labels)
     return Setup(
         parameters=checked,
         center=center,
@@ -174,12 +194,58 @@ def prepare(
         fit_model=fit_model,
         layouts=sites if readings is None else readings.layouts,
         declared=sites,
-        noise=None if noise is None else checked_noise(noise, model.shape, labels),
+        noise=None if known is None else checked_noise(known, model.shape, labels),
         readings=readings,
         points=output_points(points, model.shape, labels),
         level=level,
         labels=labels,
+        observations=observations,
     )
+
+
+@dataclass(frozen=True)
+class ObservedForward:
+    """A forward model of all outputs as one of the readings: selected ones, or their logarithms.
+
+    A class, so that engines can send it to other processes.
+    """
+
+    forward: Callable[..., Any]
+    observations: Observations
+    vectorized: bool
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self.forward)
+
+    def __call__(self, **values: Any) -> FloatArray:
+        """Return predictions in the shape of the values."""
+        predicted = np.asarray(self.forward(**values), dtype=float)
+        if not self.vectorized:
+            return self.observations.expected(predicted)
+        return np.stack([self.observations.expected(each) for each in predicted])
+
+
+def observed_forward(forward: Any, observations: Observations, vectorized: bool) -> Any:
+    """Return a forward model of what was observed; itself where it already is one."""
+    if forward is None or observations.as_predicted:
+        return forward
+    return ObservedForward(forward, observations, vectorized)
+
+
+def observations_for(
+    observations: Observations, shape: tuple[int, ...], labels: Labels | None
+) -> Observations:
+    """Return observations in the order of what forward returns, or refuse another number."""
+    if observations.values.shape != shape and (observations.values.size,) != shape:
+        raise InputError(
+            f"observations with values in the shape {shape} that forward returns",
+            f"the shape {observations.values.shape}",
+            "return predictions of the observed values from forward, and set values to NaN where "
+            "nothing was observed; of=... selects from several outputs",
+        )
+    ordered = observations.in_order_of(labels)
+    return ordered if ordered.values.shape == shape else ordered.flattened()
 
 
 def _check_same_order(one: ForwardModel, other: ForwardModel) -> None:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.arrays import is_integer
+from twoaxis.datasets import Dataset, grid_sites, published_dataset
 from twoaxis.errors import InputError
 from twoaxis.forward import get_solver
-from twoaxis.observations import Dataset, grid_sites, published_dataset
 from twoaxis.parameters import Parameter
 from twoaxis.problems import Problem
 from twoaxis.runs.engines import Engine

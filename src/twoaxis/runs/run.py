@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.datasets import RECOVERABILITY_SEED, Dataset, grid_sites, noise_seed
 from twoaxis.diagnosis import follow
 from twoaxis.errors import InputError, refuse_masked
 from twoaxis.forward import get_solver
 from twoaxis.frozen import FrozenResidual
-from twoaxis.observations import RECOVERABILITY_SEED, Dataset, grid_sites, noise_seed
 from twoaxis.parameters import Parameter, Parameters
 from twoaxis.problems import Problem
 from twoaxis.resolution import Resolution, resolve

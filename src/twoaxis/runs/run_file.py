@@ -45,10 +45,10 @@ import pandas as pd
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from twoaxis.datasets import Dataset
 from twoaxis.errors import InputError, StorageError
 from twoaxis.files import flush_directory, flush_file, temporary_beside
 from twoaxis.io import is_sparse
-from twoaxis.observations import Dataset
 from twoaxis.problems import PROBLEMS, Problem
 from twoaxis.runs.run import Run, Snapshot
 from twoaxis.training.backends import Program

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from twoaxis.arrays import is_integer
+from twoaxis.datasets import Dataset
 from twoaxis.errors import InputError, WorkerError
-from twoaxis.observations import Dataset
 from twoaxis.problems import Problem
 from twoaxis.progress import Bars, progress_bar
 from twoaxis.runs.checkpoint import interrupted_batches

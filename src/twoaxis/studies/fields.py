@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from twoaxis.observations import FRESH_NOISE_SEED, Dataset, fresh_dataset, published_dataset
+from twoaxis.datasets import FRESH_NOISE_SEED, Dataset, fresh_dataset, published_dataset
 from twoaxis.problems import SCALAR_BENCHMARKS, EvolutionProblem, get_problem
 from twoaxis.studies.scale import Scale
 from twoaxis.training import Network, RunSpec, Settings, settings_for

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from twoaxis.datasets import FRESH_NOISE_SEED, layout, noise_scale, published_dataset
 from twoaxis.forward import get_solver
-from twoaxis.observations import FRESH_NOISE_SEED, layout, noise_scale, published_dataset
 from twoaxis.problems import get_problem, truth_of
 from twoaxis.resolution import Resolution, benchmark_draws, resolve
 from twoaxis.studies.fields import LAYOUTS

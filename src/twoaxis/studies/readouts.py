@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from twoaxis.datasets import Dataset, published_dataset
 from twoaxis.errors import InputError
 from twoaxis.forward import get_solver
 from twoaxis.forward.explicit import ExplicitSolver
 from twoaxis.frozen import FrozenResidual, bound_view
 from twoaxis.geometry import frozen_scan, score, spectrum
 from twoaxis.geometry.derivatives import linearize
-from twoaxis.observations import Dataset, published_dataset
 from twoaxis.parameters import Parameters
 from twoaxis.problems import truth_of
 from twoaxis.problems.problem import FixedEnds

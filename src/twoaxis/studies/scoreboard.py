@@ -20,12 +20,12 @@ import numpy as np
 import pandas as pd
 
 from twoaxis.arrays import is_integer
+from twoaxis.datasets import published_dataset
 from twoaxis.diagnosis.scoreboard import Scoreboard
 from twoaxis.errors import InputError, WorkerError
 from twoaxis.files import ensure_directory, write_whole
 from twoaxis.frozen import bound_view
 from twoaxis.geometry import delivery, frozen_scan, score
-from twoaxis.observations import published_dataset
 from twoaxis.parameters import Parameters
 from twoaxis.problems import PROBLEMS, Problem, get_problem
 from twoaxis.progress import Bars, progress_bars

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.arrays import is_integer, is_real
+from twoaxis.datasets import Dataset, published_dataset
 from twoaxis.errors import InputError
-from twoaxis.observations import Dataset, published_dataset
 from twoaxis.problems import EvolutionProblem, Problem, get_problem
 from twoaxis.training.methods import Method, get_method
 from twoaxis.training.methods.method import StoredMethod

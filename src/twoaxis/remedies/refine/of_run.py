@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twoaxis.datasets import Dataset
 from twoaxis.errors import InputError
 from twoaxis.gauss_newton import Continuation
-from twoaxis.observations import Dataset
 from twoaxis.parameters import Parameters
 from twoaxis.problems import Problem, get_problem
 from twoaxis.remedies.refine.result import End, Path, Refinement, check_enough, refinement

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twoaxis.arrays import is_integer
+from twoaxis.datasets import layout, noise_scale
 from twoaxis.errors import AccuracyWarning, InputError
 from twoaxis.forward import ForwardModel, get_solver
 from twoaxis.labels import first_labels
-from twoaxis.observations import layout, noise_scale
 from twoaxis.parameters import Parameters, Unknowns, by_member_name
 from twoaxis.problems import Problem, get_problem
 from twoaxis.progress import progress_bar

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from twoaxis.datasets import layout
 from twoaxis.forward import get_solver
 from twoaxis.forward.explicit import ExplicitSolver
-from twoaxis.observations import layout
 from twoaxis.resolution.discretization import discretized
 from twoaxis.studies.block import Block, Measured, Rows
 from twoaxis.studies.fields import LAYOUTS, PROBLEMS, TITLES

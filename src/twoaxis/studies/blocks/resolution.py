@@ -17,8 +17,8 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from twoaxis.datasets import RECOVERABILITY_SEED
 from twoaxis.forward import Fidelity
-from twoaxis.observations import RECOVERABILITY_SEED
 from twoaxis.resolution import Resolution, resolution_table, resolve
 from twoaxis.resolution.result import Statistic, weighted_statistic
 from twoaxis.studies.block import Block, Measured, Rows
