@@ -386,7 +386,7 @@ def test_the_page_of_an_audit_shows_it(refined, tmp_path):
         (lambda: frozen(observed=None), {"data": DATA}),
         (frozen, {}),
         (frozen, {"data": DATA[:-1]}),
-        (frozen, {"data": np.where(TIMES > 1, DATA, np.nan)}),
+        (frozen, {"data": np.where(TIMES > 1, DATA, np.inf)}),
         (frozen, {"data": DATA, "noise": -1.0}),
         (frozen, {"data": DATA, "continuation": 3}),
         (frozen, {"data": DATA, "store": "runs"}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ from numpy.typing import NDArray
 from twoaxis.errors import AccuracyWarning
 from twoaxis.frozen import FrozenResidual
 from twoaxis.gauss_newton import Continuation
+from twoaxis.observations import Observations
 from twoaxis.parameters import Parameters
 from twoaxis.progress import Advance, progress_bar
 from twoaxis.remedies.refine.basins import DEVIANCE, find_rivals
 from twoaxis.remedies.refine.result import FREE_FIELD, End, Refinement, refinement
 from twoaxis.remedies.refine.stacked_model import Reduced, StackedModel
 from twoaxis.remedies.refine.stages import Stages, most_steps
+from twoaxis.resolution.layouts import dropped_message
 from twoaxis.result import Message, Severity
 
 FloatArray = NDArray[np.float64]
@@ -70,19 +73,18 @@ def refine_model(
     def free_at(where: FloatArray) -> FloatArray:
         return model.weights.field_jacobian(weights, where) @ basis
 
-    fitted, sensitivity = at(model.sites)
     end = End(
         coordinates=q,
         covariance=reduced.covariance,
-        sensitivity=sensitivity,
-        fitted=fitted,
+        sensitivity=model.fitted_jacobian(weights) @ reduced.tangent,
+        fitted=model.fitted(weights),
         data=model.data,
-        sites=_repeated(model.sites, model.data.size),
+        sites=model.sites,
         noise=model.noise,
-        freedom=np.inf if noise is not None else model.freedom,
+        freedom=np.inf if model.given_noise is not None else model.freedom,
         settled=stages.settled,
         free=reduced.free,
-        free_moves=free_at(model.sites),
+        free_moves=model.fitted_jacobian(weights) @ basis,
     )
     found = refinement(
         model.known,
@@ -92,14 +94,16 @@ def refine_model(
         time.perf_counter() - began,
         [
             *few_points,
+            *_dropped(model.observations),
             *_free_field(reduced.free, model.data.size),
             *_uncertain_errors(model.known, reduced),
             *_beyond(model.outside),
             *others,
         ],
     )
-    found.frozen = model.weights.frozen(weights, found.values)
-    found.before_frozen = frozen
+    refined = model.weights.frozen(weights, found.values)
+    found.frozen = _with_readings(refined, model, weights)
+    found.before_frozen = _with_readings(frozen, model, model.weights.start)
     found._sensitivity_at = at
     if found.free_directions:
         found._free_at = free_at
@@ -214,6 +218,18 @@ def _beyond(count: int) -> list[Message]:
     return [Message("refine.outside", text, "warning", {"count": count})]
 
 
-def _repeated(sites: FloatArray, count: int) -> FloatArray:
-    """Return a point for each observed value; several fields share theirs."""
-    return np.repeat(sites, count // len(sites), axis=0)
+def _dropped(observations: Observations) -> list[Message]:
+    """Say how many observations are missing."""
+    if not observations.missing:
+        return []
+    return [dropped_message("data", observations.missing, observations.values.size)]
+
+
+def _with_readings(
+    frozen: FrozenResidual, model: StackedModel, weights: FloatArray
+) -> FrozenResidual:
+    """Return a residual that carries the readings that it was refined to, one value in a row."""
+    if model.as_frozen:
+        return frozen
+    fitted = model.fitted(weights)
+    return replace(frozen, observed=model.sites, data=model.data, fitted=fitted, fields=())

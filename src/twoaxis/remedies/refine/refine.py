@@ -44,13 +44,14 @@ def refine(
     ----------
     subject : Run, FrozenResidual, str or Problem
         A run of the engine: a narrower network with exact conditions is trained in its place,
-        from its delivered value. A frozen residual of an adapter, with `observed=`: its own
-        network goes on. A built-in problem, with a `twoaxis.Dataset` as `data`.
-    data : array or Dataset, optional
-        The observations, in the order of `observed`; those that the subject carries by default.
+        from its delivered value. A frozen residual of an adapter: its own network goes
+        on. A built-in problem, with a `twoaxis.Dataset` as `data`.
+    data : Observations, array or Dataset, optional
+        The observations: with their places and noise, or an array in the order of `observed`.
+        Missing readings (NaN) are left out. Those that the subject carries by default.
     noise : float, optional
-        Standard deviation of the noise. Estimated from the misfit of the refined field where
-        neither this nor the dataset says it.
+        Standard deviation of the noise of an array. Estimated from the misfit of the refined field
+        where nothing says it, one size for all readings.
     continuation : Continuation, optional
         How the weight of the equation grows, ``twoaxis.gauss_newton.Continuation(...)``.
     seed : int

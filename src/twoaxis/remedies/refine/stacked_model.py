@@ -6,16 +6,16 @@ that of the conditions; see `twoaxis.gauss_newton`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoaxis.arrays import real_array
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.gauss_newton import coordinate_steps
+from twoaxis.observations import Observations, as_observations
 from twoaxis.remedies.refine.result import (
     UNSATISFIED,
     check_enough,
@@ -118,22 +118,25 @@ class StackedModel:
                 f"{self.weights.start.size:,} weights",
                 "train a narrower network (three hidden layers of 50 have about 5,200 weights)",
             )
-        if frozen.observed is None:
-            raise InputError(
-                "a frozen residual that knows where its observations lie",
-                "none",
-                "pass observed=... to the adapter",
-            )
-        self.sites = np.asarray(frozen.observed, dtype=float)
+        self.observations = _observations(frozen, data, noise)
+        self.places, row = self.observations.sites, self.observations.row
+        self.sites = self.places[row]
+        outputs = self.weights.field(self.weights.start, self.places).size // len(self.places)
+        entries = row * outputs + self.observations.column
+        every = np.array_equal(entries, np.arange(len(self.places) * outputs))
+        self._entries: Any = slice(None) if every else entries
+        # Whether the readings are all that the frozen residual predicts, in its order.
+        self.as_frozen = every and np.array_equal(self.places, frozen.observed)
         self.outside = _outside(frozen.points, self.sites)
         self.points = frozen.points
         if frozen.residual_at is not None:  # or else it is known at its points alone
             self.points = _dense(frozen.points, self.weights.start.size)
-        self.data = _observations(frozen, data)
+        self.data = self.observations.readings
         self.known.require("delivered")
         check_enough(self.data.size, len(self.known))
         self.steps = coordinate_steps(self.known)
-        self.given_noise = noise
+        given = self.observations.noise_known
+        self.given_noise = float(self.observations.standard_deviations()[0]) if given else None
         self.free = 0.0
         self.restart(self.weights.start)
         self.unit = self.edge_unit = 1.0
@@ -155,7 +158,7 @@ class StackedModel:
             )
         self.unit = float(np.sqrt(size))
         edge = _mean_square(self.weights.conditions_jacobian(weights))
-        field = _mean_square(self.weights.field_jacobian(weights, self.sites))
+        field = _mean_square(self.fitted_jacobian(weights))
         of_data = float(np.sqrt((self.data**2).mean()))
         if edge > 0 and field > 0 and of_data > 0:
             self.edge_unit = of_data * float(np.sqrt(edge / field))
@@ -209,8 +212,12 @@ class StackedModel:
         return float((((self.fitted(weights) - self.data) / self.noise) ** 2).mean())
 
     def fitted(self, weights: FloatArray) -> FloatArray:
-        """Return the field at the observed points."""
-        return np.asarray(self.weights.field(weights, self.sites), dtype=float).ravel()
+        """Return what the field predicts for the readings, shape (n,)."""
+        return self.observations.take(self.weights.field(weights, self.places))
+
+    def fitted_jacobian(self, weights: FloatArray) -> FloatArray:
+        """Return derivatives of `fitted` by the weights, shape (n, W)."""
+        return np.asarray(self.weights.field_jacobian(weights, self.places)[self._entries])
 
     def physical(self, q: FloatArray) -> dict[str, float]:
         """Return the values of the parameters."""
@@ -261,7 +268,7 @@ class StackedModel:
         """Return its derivatives by the weights, and by steps of the coordinates."""
         inside, slopes = self.weights.residual_jacobian(weights, points, **self.physical(q))
         factor = np.sqrt(weight / _count(points)) / self.unit
-        field = self.weights.field_jacobian(weights, self.sites) / self.noise
+        field = self.fitted_jacobian(weights) / self.noise
         edge = np.sqrt(weight) / self.edge_unit * self.weights.conditions_jacobian(weights)
         by_steps = np.zeros((len(field) + len(inside) + len(edge), len(q)))
         by_steps[len(field) : len(field) + len(inside)] = factor * slopes * self.by_step(q)
@@ -356,21 +363,49 @@ def _count(points: Any) -> int:
     return sum(map(len, points)) if isinstance(points, tuple) else len(points)
 
 
-def _observations(frozen: FrozenResidual, data: Any) -> FloatArray:
+def _observations(frozen: FrozenResidual, data: Any, noise: Any) -> Observations:
+    """Return the observations that a model is refined to, in the order of its observed points."""
     chosen = frozen.data if data is None else data
     if chosen is None:
         raise InputError(
-            "observations to refine to", "none", "pass data=..., in the order of observed"
+            "observations to refine to",
+            "none",
+            "pass data=twoaxis.Observations(values, at=...), or values in the order of observed",
         )
-    values = real_array("data", chosen)
-    expected = np.shape(frozen.fitted)
-    if values.size != int(np.prod(expected)) or not np.isfinite(values).all():
-        raise InputError(
-            f"finite data in the shape of the observations, {expected}",
-            f"shape {values.shape}, {int((~np.isfinite(values)).sum())} values not finite",
-            "give one value per observation, and leave missing ones out with their points",
-        )
-    return values.astype(float).ravel()
+    found = as_observations(chosen, noise)
+    if found.at is None:
+        if frozen.observed is None:
+            raise InputError(
+                "observations that say where they were taken",
+                "values alone, and a model without observed points",
+                "pass data=twoaxis.Observations(values, at=...), or observed=... to the adapter",
+            )
+        shape = np.shape(frozen.fitted)
+        if found.values.size != int(np.prod(shape)) and len(found.values) != shape[0]:
+            raise InputError(
+                f"data in the shape of the observations, {shape}",
+                f"shape {found.values.shape}",
+                "give one value per observation, or pass twoaxis.Observations(values, at=...)",
+            )
+        if len(found.values) != shape[0]:
+            found = as_observations(found.values.reshape(shape), noise)
+        found = replace(found, at=frozen.observed)
+    refused = {
+        "noise of one size, or of unknown size": found.noise_known
+        and (found.correlated or float(np.ptp(found.standard_deviations())) > 0),
+        "noise of one unknown size": found.sensors is not None and found.group_count > 1,
+        "observations without a transform": found.transform is not None,
+        "observations of outputs of the model": callable(found.of),
+    }
+    for expected, wrong in refused.items():
+        if wrong:
+            raise InputError(
+                f"{expected} for a refinement",
+                repr(found),
+                "pass Observations(values, at=..., noise=...) with one number as noise, or "
+                "twoaxis.resolve(forward, parameters, data=...) with a simulator",
+            )
+    return found
 
 
 def _covariance(slopes: FloatArray) -> FloatArray:

@@ -1,0 +1,126 @@
+"""Refinement to Observations: the same as to arrays, elsewhere and with missing readings."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import twoaxis as ta
+
+torch = pytest.importorskip("torch")
+
+TIMES = np.linspace(0, 4, 40)
+GENERATOR = np.random.default_rng(3)
+NOISE, RATE = 0.02, 0.7
+DATA = np.exp(-RATE * TIMES) + NOISE * GENERATOR.standard_normal(40)
+GAPS = DATA.copy()
+GAPS[[3, 17]] = np.nan
+PRESENT = ~np.isnan(GAPS)
+
+
+def equation(model, t, rate):
+    u = model(t)
+    du = [torch.autograd.grad(u[:, k].sum(), t, create_graph=True)[0][:, 0] for k in range(2)]
+    return du[0] + rate * u[:, 0], du[1] - rate * u[:, 0]
+
+
+def initial(model):
+    return model(torch.zeros(1, 1, dtype=torch.float64)) - torch.tensor([1.0, 0.0])
+
+
+def frozen(observed=None, **options):
+    """An untrained network of two states, u' = -rate u and v' = rate u."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(1, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)]
+    return ta.from_torch(
+        torch.nn.Sequential(*layers).double(),
+        equation,
+        {"rate": ta.Parameter(delivered=1.4, bounds=(0.05, 10.0))},
+        points=np.linspace(0, 4, 60)[:, None],
+        conditions=initial,
+        observed=observed,
+        **options,
+    )
+
+
+def refined(subject, data, **options):
+    return ta.refine(subject, data, progress=False, **options)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """Refined to the present readings as arrays."""
+    return refined(
+        frozen(TIMES[PRESENT, None], field=lambda model, t: model(t)[:, 0]),
+        DATA[PRESENT],
+        noise=NOISE,
+    )
+
+
+def test_missing_readings_are_left_out_and_counted(plain):
+    for subject, data in [
+        (frozen(), ta.Observations(GAPS, at=TIMES, noise=NOISE, of=0)),
+        (frozen(TIMES[:, None]), ta.Observations(GAPS, noise=NOISE, of=0)),
+        (
+            frozen(TIMES[:, None], field=lambda model, t: model(t)[:, 0]),
+            ta.Observations(GAPS, noise=NOISE),
+        ),
+    ]:
+        found = refined(subject, data)
+        assert_allclose(found.values["rate"], plain.values["rate"], rtol=1e-9)
+        assert_allclose(found.standard_error["rate"], plain.standard_error["rate"], rtol=1e-9)
+        assert_allclose(found.data["site"], plain.data["site"])
+        assert "data.dropped" in [message.code for message in found.messages]
+
+
+def test_a_refinement_to_observations_is_audited(plain):
+    data = ta.Observations(GAPS, at=TIMES, noise=NOISE, of=0)
+    found = refined(frozen(), data)
+    for field in ("after", "before"):
+        audit = ta.audit(found, field=field, replicas=5, probe=False, progress=False)
+        expected = ta.audit(plain, field=field, replicas=5, probe=False, progress=False)
+        for name in ("/observations", "/field_fit"):
+            for key, values in expected.group(name).items():
+                if values.dtype.kind == "f":
+                    assert_allclose(audit.group(name)[key], values, rtol=1e-6, atol=1e-9)
+
+
+def test_several_outputs_with_gaps():
+    both = np.column_stack([GAPS, 1 - DATA])
+    both[30:, 1] = np.nan
+    found = refined(frozen(), ta.Observations(both, at=TIMES, noise=NOISE))
+    assert found.data.sizes["observation"] == 38 + 30
+    fitted = found.frozen.weights.field(found.frozen.weights.start, TIMES[:, None])
+    assert_allclose(found.data["fitted"], fitted[~np.isnan(both)])
+    assert abs(found.values["rate"] - RATE) < 4 * found.standard_error["rate"]
+    turned = ta.Observations(both[:, ::-1], at=TIMES, noise=NOISE, of=(1, 0))
+    assert_allclose(refined(frozen(), turned).values["rate"], found.values["rate"], rtol=1e-8)
+
+
+def test_noise_of_unknown_size(plain):
+    found = refined(frozen(), ta.Observations(GAPS, at=TIMES, of=0))
+    assert_allclose(float(found.data.attrs["noise"]), NOISE, rtol=0.4)
+    assert_allclose(found.values["rate"], plain.values["rate"], rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        dict(noise=np.linspace(0.01, 0.03, 40)),
+        dict(noise=0.01**2 * (1 + np.eye(40))),
+        dict(sensors=np.arange(40) % 2),
+        dict(noise=0.1, transform="log"),
+    ],
+)
+def test_other_noise_is_refused(wrong):
+    values = np.abs(GAPS)
+    with pytest.raises(ta.InputError, match="for a refinement") as error:
+        refined(frozen(), ta.Observations(values, at=TIMES, of=0, **wrong))
+    assert "one number as noise" in error.value.fix
+
+
+def test_places_and_noise_are_known_once():
+    data = ta.Observations(GAPS, at=TIMES, noise=NOISE, of=0)
+    with pytest.raises(ta.InputError, match="noise in one place"):
+        refined(frozen(), data, noise=NOISE)
+    with pytest.raises(ta.InputError, match="where they were taken"):
+        refined(frozen(), ta.Observations(GAPS, noise=NOISE))
