@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from twoaxis.adapters.foreign import as_numpy
-from twoaxis.adapters.jacobians import JaxFunction, TorchFunction
+from twoaxis.adapters.jacobians import TorchFunction
 from twoaxis.adapters.unknowns import torch_jacobian
 from twoaxis.arrays import FloatArray
 from twoaxis.frozen import FrozenResidual
@@ -88,6 +88,10 @@ class JetFunction(ABC):
         self, jets: FloatArray, orders: Sequence[Order], numbers: FloatArray, points: FloatArray
     ) -> FloatArray:
         """Return the values alone, (N, E)."""
+
+    @abstractmethod
+    def of_network(self, numbers: FloatArray, points: FloatArray) -> FloatArray:
+        """Return the values with the trained network itself, (N, E)."""
 
     def orders_used(self, numbers: FloatArray, points: FloatArray, size: float) -> list[Order]:
         """Return the derivatives that the function takes; none where it takes higher ones.
@@ -297,6 +301,12 @@ class TorchJets(JetFunction):
             self._evaluate(supply, [(0,) * self.inputs], leaves, points)
         return np.concatenate(asked)
 
+    def of_network(self, numbers: FloatArray, points: FloatArray) -> FloatArray:
+        """Return the values with the trained network."""
+        function = self._function
+        with function.opened(numbers) as leaves:
+            return as_numpy(function.call(function.module, leaves, function.inputs(points)))
+
     def _with_leaves(
         self, jets: FloatArray, orders: Sequence[Order], numbers: Any, points: FloatArray
     ) -> tuple[Any, list[Any]]:
@@ -492,6 +502,8 @@ class FieldSlot:
         One for all equations, or several that have points of their own.
     observed : JetFunction
         What was observed, at the observed points.
+    observing : callable
+        ``observing(of)``: what ``of(model, points)`` returns, in its place.
     conditions : JetFunction or None
         Misfits of conditions, (K, 1).
     network : callable
@@ -502,6 +514,7 @@ class FieldSlot:
 
     equations: Sequence[JetFunction]
     observed: JetFunction
+    observing: Callable[[Callable[[Any, Any], Any]], JetFunction]
     conditions: JetFunction | None
     network: Callable[[FloatArray], FloatArray]
     freeze: Callable[[TensorSplines, FloatArray, Parameters], FrozenResidual]
@@ -515,6 +528,10 @@ class FieldSlot:
     def outputs(self) -> int:
         """Number of its components."""
         return self.observed.outputs
+
+    def seeing(self, of: Any) -> JetFunction:
+        """Return what was observed, for `of` as in `twoaxis.Observations`."""
+        return self.observing(of) if callable(of) else self.observed
 
 
 def torch_slot(
@@ -564,9 +581,17 @@ def torch_slot(
 
         return freeze(core.replaced(core.field(supply, orders)), known)
 
+    def observing(of: Callable[[Any, Any], Any]) -> TorchJets:
+        def call(model: Any, _: Any, at: Any) -> Any:
+            return of(model, at).reshape(len(at), -1)
+
+        function = TorchFunction(torch, module, observed.names, call, observed.opened)
+        return TorchJets(function, core)
+
     return FieldSlot(
         [TorchJets(each, core) for each in equations],
         TorchJets(observed, core),
+        observing,
         None if conditions is None else TorchJets(conditions, core),
         network,
         frozen,

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoaxis.gauss_newton import damped_step
+from twoaxis.remedies.refine.notes import DEVIANCE
 from twoaxis.remedies.refine.stacked_model import StackedModel
 from twoaxis.remedies.refine.stages import Field, solve_damped
 
@@ -31,9 +32,8 @@ RELAXING_STEPS, PROFILE_WEIGHT = 15, 10.0
 CANDIDATES, SYSTEMS = 25, 64
 # Ridge of a linear system, relative to the mean of its diagonal.
 RIDGE = 1e-6
-# A minimum of the profile is pursued up to this deviance above the present one (a 95% interval ends
-# at 3.84), behind a barrier of this height.
-DEVIANCE, BARRIER = 4.0, 1.0
+# A minimum of the profile is pursued behind a barrier of this height.
+BARRIER = 1.0
 
 
 @dataclass(frozen=True, eq=False)

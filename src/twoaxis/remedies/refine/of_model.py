@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +13,23 @@ from twoaxis.errors import AccuracyWarning
 from twoaxis.frozen import FrozenResidual
 from twoaxis.gauss_newton import Continuation
 from twoaxis.observations import Observations
-from twoaxis.parameters import Parameters
 from twoaxis.progress import Advance, progress_bar
-from twoaxis.remedies.refine.basins import DEVIANCE, find_rivals
-from twoaxis.remedies.refine.result import FREE_FIELD, End, Refinement, refinement
-from twoaxis.remedies.refine.stacked_model import Reduced, StackedModel
+from twoaxis.remedies.refine.basins import find_rivals
+from twoaxis.remedies.refine.notes import (
+    DEVIANCE,
+    as_good,
+    dropped,
+    free_field,
+    outside,
+    started_elsewhere,
+    uncertain_errors,
+)
+from twoaxis.remedies.refine.observed import count_outside
+from twoaxis.remedies.refine.result import End, Refinement, refinement
+from twoaxis.remedies.refine.stacked_model import StackedModel
 from twoaxis.remedies.refine.stages import Stages, most_steps
-from twoaxis.resolution.layouts import dropped_message
-from twoaxis.result import Message, Severity
+from twoaxis.resolution.layouts import Noise
+from twoaxis.result import Message
 
 FloatArray = NDArray[np.float64]
 
@@ -32,25 +40,18 @@ OF_A_MODEL = Continuation(first=10, free=1e4, steps=5, free_steps=12, more=8)
 # At the end the field has done what it can, and a larger weight costs nothing: the data, which hold
 # the field back as the parameters change, count the less for its sensitivities.
 HEAVIER = 10.0
-# Free directions of the field from which on they are told, and the share of the observations from
-# which on the field follows these rather than its equation.
-FREE, MOSTLY_FREE = 0.5, 0.5
-# Standard errors of the data alone may be larger than those of data and equation together by this
-# factor.
-AGREE = 1.25
 
 
 def refine_model(
     frozen: FrozenResidual,
-    data: Any,
-    noise: float | None,
+    observations: Observations,
     continuation: Continuation | None,
     seed: int,
     progress: bool,
 ) -> Refinement:
     """Refine a model of another library, in NumPy, with its own derivatives."""
     began = time.perf_counter()
-    model = StackedModel(frozen, data, noise)
+    model = StackedModel(frozen, observations)
     few_points = _few_points(model)
     for message in few_points:  # known before the long part begins
         warnings.warn(message.text, AccuracyWarning, stacklevel=3)
@@ -80,8 +81,10 @@ def refine_model(
         fitted=model.fitted(weights),
         data=model.data,
         sites=model.sites,
-        noise=model.noise,
-        freedom=np.inf if model.given_noise is not None else model.freedom,
+        noise=Noise(
+            np.full(model.data.size, model.noise),
+            np.inf if model.given_noise is not None else model.freedom,
+        ),
         settled=stages.settled,
         free=reduced.free,
         free_moves=model.fitted_jacobian(weights) @ basis,
@@ -94,10 +97,10 @@ def refine_model(
         time.perf_counter() - began,
         [
             *few_points,
-            *_dropped(model.observations),
-            *_free_field(reduced.free, model.data.size),
-            *_uncertain_errors(model.known, reduced),
-            *_beyond(model.outside),
+            *dropped(model.observations),
+            *free_field(reduced.free, model.data.size),
+            *uncertain_errors(model.known, reduced.ratios),
+            *outside(count_outside(frozen.points, model.sites)),
             *others,
         ],
     )
@@ -106,7 +109,7 @@ def refine_model(
     found.before_frozen = _with_readings(frozen, model, model.weights.start)
     found._sensitivity_at = at
     if found.free_directions:
-        found._free_at = free_at
+        found._free_at, found._free_moves = free_at, end.free_moves
     return found
 
 
@@ -131,14 +134,14 @@ def _lowest(
         rise = (_chi2(model, other) - kept) / min(model.noise, noise[0]) ** 2
         good = apart and other.settled and rise < DEVIANCE
         if good and (rise < -DEVIANCE or not ended.settled):
-            messages = [_started_elsewhere(model, ended.q, other.q)]
+            messages = [started_elsewhere(model.shown(ended.q), model.shown(other.q))]
             ended = other
             rivals = find_rivals(model, ended.weights, ended.q, plan.first)
             continue
         model.noise, model.free = noise
         rivals = rivals[1:]
         if good:
-            messages.append(_as_good(model, other.q, rise))
+            messages.append(as_good(model.shown(other.q), rise))
             break
     return ended, messages
 
@@ -146,22 +149,6 @@ def _lowest(
 def _chi2(model: StackedModel, stages: Stages) -> float:
     """Return the sum of squares by which a refined field misses the data, in their units."""
     return float(((model.fitted(stages.weights) - model.data) ** 2).sum())
-
-
-def _started_elsewhere(model: StackedModel, q: FloatArray, better: FloatArray) -> Message:
-    text = (
-        f"the start led to a minimum at {model.shown(q)}, and the one at {model.shown(better)}, "
-        "which fits the data better, is reported"
-    )
-    return Message("refine.better_minimum", text)
-
-
-def _as_good(model: StackedModel, q: FloatArray, rise: float) -> Message:
-    text = (
-        f"the data are fitted about as well at {model.shown(q)} (deviance {rise:+.2g}): they do "
-        "not decide between the two. Narrow the bounds, or observe elsewhere"
-    )
-    return Message("refine.other_minimum", text, "warning", {"deviance": rise})
 
 
 def _few_points(model: StackedModel) -> list[Message]:
@@ -176,53 +163,6 @@ def _few_points(model: StackedModel) -> list[Message]:
         "may bend between the points, and standard errors may be wrong. Pass more residual points"
     )
     return [Message("refine.few_points", text, "warning", {"rows": rows, "weights": weights})]
-
-
-def _free_field(free: float, count: int) -> list[Message]:
-    """Say where equation and conditions leave the field free, so that the data decide on it."""
-    if free < FREE:
-        return []
-    text = (
-        f"equation and conditions leave the field free in about {free:.0f} directions, such as "
-        f"initial or boundary values, which were fitted to the {count} observations as well; "
-        "standard errors allow for that. If the values are known, pass conditions=..."
-    )
-    severity: Severity = "warning" if free > MOSTLY_FREE * count else "info"
-    return [Message(FREE_FIELD, text, severity, {"directions": free})]
-
-
-def _uncertain_errors(known: Parameters, reduced: Reduced) -> list[Message]:
-    """Say where the equation seems to know more than the data, and standard errors may be wrong."""
-    factors = np.sqrt(np.diag(reduced.covariance) / np.diag(reduced.together))
-    if (factors <= AGREE).all():
-        return []
-    most = int(np.argmax(factors))
-    text = (
-        "standard errors may be wrong, and values drawn to where the equation holds best: what the "
-        f"data say, which is reported, is up to {factors[most]:.2g} times as uncertain (for "
-        f"{known.names[most]}) as what data and equation say together. The data hardly determine "
-        "it, or the network cannot follow the solution as it changes. Observe elsewhere, train a "
-        "wider network, or pass more residual points"
-    )
-    numbers = dict(zip(known.names, map(float, factors), strict=True))
-    return [Message("refine.standard_error", text, "warning", numbers)]
-
-
-def _beyond(count: int) -> list[Message]:
-    if not count:
-        return []
-    text = (
-        f"{count} observations lie outside the range of the residual points, where the equation "
-        "does not hold the field. Pass residual points there, or leave them out"
-    )
-    return [Message("refine.outside", text, "warning", {"count": count})]
-
-
-def _dropped(observations: Observations) -> list[Message]:
-    """Say how many observations are missing."""
-    if not observations.missing:
-        return []
-    return [dropped_message("data", observations.missing, observations.values.size)]
 
 
 def _with_readings(

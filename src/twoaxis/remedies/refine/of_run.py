@@ -16,6 +16,7 @@ from twoaxis.gauss_newton import Continuation
 from twoaxis.parameters import Parameters
 from twoaxis.problems import Problem, get_problem
 from twoaxis.remedies.refine.result import End, Path, Refinement, check_enough, refinement
+from twoaxis.resolution.layouts import Noise
 from twoaxis.runs.refined import linearized
 from twoaxis.runs.run import Run
 from twoaxis.runs.train import train_specs
@@ -181,8 +182,7 @@ def _result(
         fitted=run.field(run.dataset.coordinates),
         data=np.asarray(run.dataset.values, dtype=float),
         sites=run.dataset.coordinates,
-        noise=noise,
-        freedom=_freedom(count, run) if estimated else np.inf,
+        noise=Noise(np.full(count, noise), _freedom(count, run) if estimated else np.inf),
         settled=bool(quiet.all()) and ended.weight >= plan.plateau,
         free=0.0,  # the conditions are exact
         free_moves=np.zeros((count, 0)),

@@ -24,7 +24,9 @@ from twoaxis.arrays import check_seed, is_real
 from twoaxis.errors import InputError, needs_extra
 from twoaxis.frozen import FrozenResidual
 from twoaxis.gauss_newton import Continuation
+from twoaxis.remedies.refine.observed import observations_of
 from twoaxis.remedies.refine.of_model import refine_model
+from twoaxis.remedies.refine.of_splines import refine_on_splines, spline_problem
 from twoaxis.remedies.refine.result import Refinement
 
 
@@ -106,7 +108,13 @@ def refine(
                 ", ".join(training),
                 "leave them out: the network of a frozen residual is its own",
             )
-        return refine_model(subject, data, noise, continuation, seed, progress)
+        observations = observations_of(subject, data, noise)
+        problem, reason = None, ""
+        if continuation is None:
+            problem, reason = spline_problem(subject, observations)
+        if problem is not None:
+            return refine_on_splines(subject, problem, seed, progress)
+        return refine_model(subject, observations, continuation, seed, progress)
     # Not at the top: models of other libraries need no JAX.
     with needs_extra("train", "twoaxis.refine of a run or a built-in problem"):
         from twoaxis.remedies.refine.of_run import refine_run

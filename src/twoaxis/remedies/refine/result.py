@@ -108,6 +108,10 @@ class Refinement(Result[xr.Dataset]):
             ),
             "fitted": Variable(("observation",), "float", "refined field", finite=True),
             "observed_value": Variable(("observation",), "float", "observed value", finite=True),
+            "noise_level": Variable(("observation",), "float", "standard deviation", finite=True),
+            "noise_covariance": Variable(
+                ("observation", "other_observation"), "float", "noise covariance", required=False
+            ),
             "site": Variable(("observation", "axis"), "float", "observed point", finite=True),
             "standard_error": Variable(("parameter",), "float", "standard error of the value"),
             "lower": Variable(("parameter",), "float", "lower end of the 95% interval"),
@@ -121,8 +125,9 @@ class Refinement(Result[xr.Dataset]):
     before_frozen: FrozenResidual | None = None
     _routes: tuple[str, str] | None = None
     _sensitivity_at: Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None = None
-    # How the field may move where equation and conditions leave it free, (n, k).
+    # How the field may move where equation and conditions leave it free, (n, k), and the readings.
     _free_at: Callable[[FloatArray], FloatArray] | None = None
+    _free_moves: FloatArray | None = None
 
     def derived(self) -> dict[str, Any]:
         """Return standard errors and 95% intervals of the values."""
@@ -232,13 +237,16 @@ class Refinement(Result[xr.Dataset]):
         return {
             "forward": self.forward,
             "parameters": delivered,
-            "noise": Noise(
-                np.full(len(self.data["fitted"]), float(self.data.attrs["noise"])),
-                float(self.data.attrs["noise_freedom"]),
-            ),
+            "noise": self._noise,
             "points": self.data["site"].values,
             "vectorized": True,
         }
+
+    @property
+    def _noise(self) -> Noise:
+        known = "noise_covariance" in self.data
+        array = self.data["noise_covariance" if known else "noise_level"].values
+        return Noise(array, float(self.data.attrs["noise_freedom"]))
 
     @property
     def free_directions(self) -> float:
@@ -322,14 +330,16 @@ class Refinement(Result[xr.Dataset]):
             names = list(points)
         fitted, sensitivity = self.predict(where)
         candidates, several = len(fitted), len(fitted) // len(where)
-        free = self._free_moves(where, candidates)
+        free = np.zeros((candidates, 0)) if self._free_at is None else self._free_at(where)
         where = np.repeat(where, several, axis=0)
         if observed:
             present = self.data["site"].values
             fitted = np.append(fitted, self.data["fitted"].values)
             sensitivity = np.concatenate([sensitivity, self.data["sensitivity"].values])
-            moves = self._free_moves(present[::several], len(present))
-            free = np.concatenate([free, moves])
+            if self._free_moves is not None:
+                free = np.concatenate([free, self._free_moves])
+            else:
+                free = np.zeros((len(fitted), 0))
             where = np.concatenate([where, present])
         coordinates = dict(zip(names, where.T, strict=True))
         if several > 1:
@@ -343,10 +353,6 @@ class Refinement(Result[xr.Dataset]):
             "points": coordinates,
             "present": np.arange(candidates, len(where)),
         }
-
-    def _free_moves(self, points: FloatArray, count: int) -> FloatArray:
-        """Return how `count` values of the field move along its free directions, (count, k)."""
-        return np.zeros((count, 0)) if self._free_at is None else self._free_at(points)
 
     def _axis_names(self, count: int) -> list[str]:
         return [f"x{k}" for k in range(count)] if self.frozen is None else self.frozen.axis_names
@@ -489,9 +495,8 @@ class End:
     sensitivity : array, shape (n, d)
     fitted, data : array, shape (n,)
     sites : array, shape (n, k)
-    noise : float
-    freedom : float
-        Degrees of freedom that the noise was estimated from; infinite where it was declared.
+    noise : Noise
+        Of the readings.
     settled : bool
     free : float
         Number of directions in which the data alone decide on the field.
@@ -505,11 +510,16 @@ class End:
     fitted: FloatArray
     data: FloatArray
     sites: FloatArray
-    noise: float
-    freedom: float
+    noise: Noise
     settled: bool
     free: float
     free_moves: FloatArray
+
+    @property
+    def level(self) -> float:
+        """Root mean square of the noise."""
+        variance = np.diag(self.noise.array) if self.noise.array.ndim == 2 else self.noise.array**2
+        return float(np.sqrt(variance.mean()))
 
 
 def refinement(
@@ -539,22 +549,30 @@ def refinement(
             "fitted": end.fitted,
             "observed_value": end.data,
             "site": end.sites,
+            **_noise_variables(end.noise),
         },
         {
             "status": status,
-            "noise": float(end.noise),
-            "noise_freedom": float(end.freedom),
+            "noise": end.level,
+            "noise_freedom": float(end.noise.freedom),
             "how": how,
             "seconds": float(seconds),
         },
     )
 
 
+def _noise_variables(noise: Noise) -> dict[str, FloatArray]:
+    if noise.array.ndim == 1:
+        return {"noise_level": noise.array}
+    return {"noise_level": np.sqrt(np.diag(noise.array)), "noise_covariance": noise.array}
+
+
 def _misfits(end: End) -> list[Message]:
     """Say where the residuals contradict the equation or the noise: as of a matched fit."""
-    residuals, fitted = (end.data - end.fitted) / end.noise, end.coordinates.size + end.free
-    known = bool(np.isinf(end.freedom))
-    moves = np.concatenate([end.sensitivity, end.free_moves], axis=1)
+    white = end.noise.whitener(np.arange(len(end.data)), "data")
+    residuals, fitted = white(end.data - end.fitted), end.coordinates.size + end.free
+    known = bool(np.isinf(end.noise.freedom))
+    moves = white(np.concatenate([end.sensitivity, end.free_moves], axis=1).T).T
     checks = check_residuals(residuals, fitted, end.sites, noise_known=known, moves=moves)
     deciding = sum(check.name != "normality" for check in checks)
     scale = float(np.std(end.data - end.fitted))
@@ -574,7 +592,7 @@ def _misfits(end: End) -> list[Message]:
 def _undetermined(known: Parameters, end: End) -> list[Message]:
     """Say which parameters may lie anywhere between their bounds."""
     low, high = known.coordinate_bounds
-    reach = _reach(np.sqrt(np.diag(end.covariance)), end.freedom)
+    reach = _reach(np.sqrt(np.diag(end.covariance)), end.noise.freedom)
     wide = (end.coordinates - reach <= low) & (end.coordinates + reach >= high)
     if not wide.any():
         return []
@@ -587,9 +605,9 @@ def _messages(known: Parameters, path: Path, end: End, status: str) -> list[Mess
     """Say where a refinement did not succeed, and why."""
     found, count = _undetermined(known, end), len(end.data)
     weight, residual = path.weight[-1], path.residual[-1]
-    if np.isfinite(end.freedom):
-        text = f"the noise was estimated from the misfit of the refined field, {end.noise:.3g}"
-        found.append(Message("noise.estimated", text, "info", {"noise": end.noise}))
+    if np.isfinite(end.noise.freedom):
+        text = f"the noise was estimated from the misfit of the refined field, {end.level:.3g}"
+        found.append(Message("noise.estimated", text, "info", {"noise": end.level}))
     found += _misfits(end)
     share = equation_share(weight, residual, count)
     if share > UNSATISFIED:

@@ -6,7 +6,7 @@ that of the conditions; see `twoaxis.gauss_newton`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.gauss_newton import coordinate_steps
-from twoaxis.observations import Observations, as_observations
+from twoaxis.observations import Observations
 from twoaxis.remedies.refine.result import (
     UNSATISFIED,
-    check_enough,
     equation_share,
     most_misfit,
     per_coordinate,
@@ -44,9 +43,6 @@ NOISE_GUESS = 0.1
 LEAST_MAGNITUDE = 1e-4
 # Points of an interval for each weight, up to so many.
 DENSE, MOST_POINTS = 2, 1200
-# Share of the range of the residual points by which observations may lie outside it: random points
-# do not reach the boundary.
-BEYOND = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +73,11 @@ class Reduced:
     held: FloatArray
 
     @property
+    def ratios(self) -> FloatArray:
+        """How much larger standard errors by the data alone are than with the equation."""
+        return np.asarray(np.sqrt(np.diag(self.covariance) / np.diag(self.together)))
+
+    @property
     def free(self) -> float:
         r"""In so many directions of the field the data alone decide.
 
@@ -102,15 +103,9 @@ class Reduced:
 class StackedModel:
     """A model with weights, its observations and its residual in comparable units."""
 
-    def __init__(self, frozen: FrozenResidual, data: Any, noise: float | None) -> None:
+    def __init__(self, frozen: FrozenResidual, observations: Observations) -> None:
         self.frozen, self.known = frozen, frozen.known
-        if frozen.weights is None:
-            raise InputError(
-                "a frozen residual of a network whose weights can be moved",
-                "one of a function",
-                "freeze the model with twoaxis.from_torch, from_jax, from_deepxde, from_pina or "
-                "from_jinns",
-            )
+        assert frozen.weights is not None
         self.weights: WeightedModel = frozen.weights
         if self.weights.start.size > MAX_WEIGHTS:
             raise InputError(
@@ -118,7 +113,8 @@ class StackedModel:
                 f"{self.weights.start.size:,} weights",
                 "train a narrower network (three hidden layers of 50 have about 5,200 weights)",
             )
-        self.observations = _observations(frozen, data, noise)
+        _refuse_other_noise(observations)
+        self.observations = observations
         self.places, row = self.observations.sites, self.observations.row
         self.sites = self.places[row]
         outputs = self.weights.field(self.weights.start, self.places).size // len(self.places)
@@ -127,13 +123,10 @@ class StackedModel:
         self._entries: Any = slice(None) if every else entries
         # Whether the readings are all that the frozen residual predicts, in its order.
         self.as_frozen = every and np.array_equal(self.places, frozen.observed)
-        self.outside = _outside(frozen.points, self.sites)
         self.points = frozen.points
         if frozen.residual_at is not None:  # or else it is known at its points alone
             self.points = _dense(frozen.points, self.weights.start.size)
         self.data = self.observations.readings
-        self.known.require("delivered")
-        check_enough(self.data.size, len(self.known))
         self.steps = coordinate_steps(self.known)
         given = self.observations.noise_known
         self.given_noise = float(self.observations.standard_deviations()[0]) if given else None
@@ -340,56 +333,13 @@ def _dense(points: Any, weights: int) -> Any:
     return np.linspace(points.min(), points.max(), max(count, len(points)))[:, None]
 
 
-def _outside(points: Any, sites: FloatArray) -> int:
-    """Count observed points beyond the range of the residual points; refuse it if all are."""
-    every = points if isinstance(points, tuple) else (points,)
-    if any(part.shape[1] != sites.shape[1] for part in every):
-        return 0
-    low = np.min([part.min(axis=0) for part in every], axis=0)
-    high = np.max([part.max(axis=0) for part in every], axis=0)
-    slack = BEYOND * (high - low)
-    beyond = ((sites < low - slack) | (sites > high + slack)).any(axis=1)
-    if beyond.all():
-        raise InputError(
-            f"observations within the range of the residual points, {low} to {high}",
-            f"{len(sites)} outside it, the first at {sites[0]}",
-            "check the order and the units of their coordinates, or pass residual points there",
-        )
-    return int(beyond.sum())
-
-
 def _count(points: Any) -> int:
     """Return the number of collocation points."""
     return sum(map(len, points)) if isinstance(points, tuple) else len(points)
 
 
-def _observations(frozen: FrozenResidual, data: Any, noise: Any) -> Observations:
-    """Return the observations that a model is refined to, in the order of its observed points."""
-    chosen = frozen.data if data is None else data
-    if chosen is None:
-        raise InputError(
-            "observations to refine to",
-            "none",
-            "pass data=twoaxis.Observations(values, at=...), or values in the order of observed",
-        )
-    found = as_observations(chosen, noise)
-    if found.at is None:
-        if frozen.observed is None:
-            raise InputError(
-                "observations that say where they were taken",
-                "values alone, and a model without observed points",
-                "pass data=twoaxis.Observations(values, at=...), or observed=... to the adapter",
-            )
-        shape = np.shape(frozen.fitted)
-        if found.values.size != int(np.prod(shape)) and len(found.values) != shape[0]:
-            raise InputError(
-                f"data in the shape of the observations, {shape}",
-                f"shape {found.values.shape}",
-                "give one value per observation, or pass twoaxis.Observations(values, at=...)",
-            )
-        if len(found.values) != shape[0]:
-            found = as_observations(found.values.reshape(shape), noise)
-        found = replace(found, at=frozen.observed)
+def _refuse_other_noise(found: Observations) -> None:
+    """Refuse what only a field of splines can be refined to."""
     refused = {
         "noise of one size, or of unknown size": found.noise_known
         and (found.correlated or float(np.ptp(found.standard_deviations())) > 0),
@@ -405,7 +355,6 @@ def _observations(frozen: FrozenResidual, data: Any, noise: Any) -> Observations
                 "pass Observations(values, at=..., noise=...) with one number as noise, or "
                 "twoaxis.resolve(forward, parameters, data=...) with a simulator",
             )
-    return found
 
 
 def _covariance(slopes: FloatArray) -> FloatArray:

@@ -1,0 +1,313 @@
+"""Refinement on splines of any model whose network can be replaced by another field."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import qmc
+
+from twoaxis.adapters.jets import FieldSlot
+from twoaxis.adapters.model_weights import ModelWeights
+from twoaxis.arrays import FloatArray
+from twoaxis.frozen import FrozenResidual
+from twoaxis.observations import Observations
+from twoaxis.parameters import Parameters
+from twoaxis.progress import Advance, progress_bar
+from twoaxis.remedies.refine.notes import (
+    DEVIANCE,
+    as_good,
+    dropped,
+    free_field,
+    started_elsewhere,
+    uncertain_errors,
+)
+from twoaxis.remedies.refine.result import End, Path, Refinement, refinement
+from twoaxis.remedies.refine.spline_continuation import (
+    LITTLE,
+    MAX_STAGES,
+    Ending,
+    FreeField,
+    Minimizer,
+    continued,
+    first_weight,
+)
+from twoaxis.remedies.refine.spline_problem import SplineProblem, State
+from twoaxis.remedies.refine.spline_starts import preferred, projected, smoothed
+from twoaxis.resolution.layouts import Noise
+from twoaxis.threads import one_thread
+
+# Starts drawn in the box of the parameters, by the number of axes.
+DRAWN = {1: 8, 2: 4, 3: 2}
+# Starts that lead so near to each other, in `coordinate_steps`, are one.
+SAME = 0.1
+# How many of them are followed to the end, by the number of axes.
+FOLLOWED = {1: 5, 2: 2, 3: 2}
+# A box is the domain where none of its parts, with so many points each on average, is empty.
+POINTS_EACH, MOST_PARTS = 12, 8
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A start on its way: the problem in its units, and the minimum at the first weight."""
+
+    problem: SplineProblem
+    state: State
+
+
+def spline_problem(
+    frozen: FrozenResidual, observations: Observations
+) -> tuple[SplineProblem | None, str]:
+    """Return a model with a field of splines, or None and the reason why there is none."""
+    weights = frozen.weights
+    if not isinstance(weights, ModelWeights):
+        return None, "the model is known as a function of its weights alone"
+    if frozen.residual_at is None:
+        return None, "the residual is known at its points alone"
+    points = frozen.points if isinstance(frozen.points, tuple) else (frozen.points,)
+    if len({part.shape[1] for part in points}) > 1 or points[0].shape[1] not in DRAWN:
+        return None, "the equations do not have one domain of one to three variables"
+    slot = weights.slot()
+    if slot is None or not all(each.pointwise for each in slot.equations):
+        return None, "the residual calls the network at other places than its points"
+    if len(points) > 1 and not _alike(points):
+        return None, "the equations have domains of their own"
+    every = np.concatenate(points)
+    if not fills_box(every):
+        return None, "the residual points do not fill a box"
+    box = _box(slot, every, observations.sites)
+    problem = SplineProblem(slot, weights, frozen.known, observations, observations.sites, box)
+    if not problem.smooth_enough:
+        return None, "the residual takes derivatives of more than the fourth order"
+    return problem, ""
+
+
+def _alike(points: Sequence[FloatArray]) -> bool:
+    """Whether sets of points have the same range, to a tenth of it."""
+    low = np.array([part.min(axis=0) for part in points])
+    high = np.array([part.max(axis=0) for part in points])
+    reach = 0.1 * (high.max(axis=0) - low.min(axis=0))
+    return bool((np.ptp(low, axis=0) <= reach).all() and (np.ptp(high, axis=0) <= reach).all())
+
+
+def fills_box(points: FloatArray) -> bool:
+    """Whether points lie everywhere in their box."""
+    count, axes = points.shape
+    parts = min(int((count / POINTS_EACH) ** (1 / axes)), MOST_PARTS)
+    if axes == 1 or parts < 2:
+        return True
+    return bool((np.histogramdd(points, bins=parts)[0] > 0).all())
+
+
+def _box(slot: FieldSlot, points: FloatArray, places: FloatArray) -> tuple[FloatArray, FloatArray]:
+    every = [points, places]
+    if slot.conditions is not None:
+        every.append(slot.conditions.places(np.zeros(0), np.zeros((1, 1))))
+    return np.min([e.min(axis=0) for e in every], axis=0), np.max(
+        [e.max(axis=0) for e in every], axis=0
+    )
+
+
+def refine_on_splines(
+    frozen: FrozenResidual | None,
+    problem: SplineProblem,
+    seed: int,
+    progress: bool,
+) -> Refinement:
+    """Refine with a field of splines in the place of the network.
+
+    Parameters
+    ----------
+    frozen : FrozenResidual or None
+        The trained model; None where there is none, and its network is no start.
+    problem : SplineProblem
+    seed : int
+        Of the drawn starts.
+    progress : bool
+    """
+    began = time.perf_counter()
+    generator = np.random.default_rng(seed)
+    with one_thread(), progress_bar("refining", 2 * MAX_STAGES, progress) as advance:
+        ending, notes = _best(problem, frozen, generator, advance)
+        found = _result(ending, generator, time.perf_counter() - began, notes, frozen)
+    return found
+
+
+def _best(
+    problem: SplineProblem,
+    frozen: FrozenResidual | None,
+    generator: np.random.Generator,
+    advance: Advance,
+) -> tuple[Ending, list[Any]]:
+    """Follow the starts, and return the best end with what the others say."""
+
+    def report(state: State) -> None:
+        advance(1, shown(problem.known, state.q))
+
+    trials = _apart(problem, _starts(problem, frozen is not None, generator))
+    kept = trials[: FOLLOWED[problem.slot.inputs]]
+    endings = [continued(trial.problem, trial.state, report=report) for trial in kept]
+    best = min(endings, key=lambda each: (not each.settled, each.deviance))
+    notes = []
+    first, rest = endings[0], [each for each in endings if each is not best and each.settled]
+    if best is not first and frozen is not None and not _same(best, first):
+        at = [shown(problem.known, each.state.q) for each in (first, best)]
+        notes.append(started_elsewhere(*at))
+    others = [each for each in rest if not _same(best, each)]
+    rises = [each.deviance - best.deviance for each in others]
+    if best.settled and rises and min(rises) < DEVIANCE:
+        other = others[int(np.argmin(rises))]
+        notes.append(as_good(shown(problem.known, other.state.q), min(rises)))
+    return best, notes
+
+
+def _same(one: Ending, other: Ending) -> bool:
+    """Whether two ends are one minimum."""
+    errors = np.minimum(one.linear.standard_errors, other.linear.standard_errors)
+    return bool((np.abs(one.state.q - other.state.q) <= errors).all())
+
+
+def _starts(
+    problem: SplineProblem, trained: bool, generator: np.random.Generator
+) -> list[tuple[State, bool]]:
+    """Return states to start from, the most promising first, and whether parameters rest first."""
+    base = smoothed(problem)
+    problem.update_levels(base)
+    problem.measure(base)
+    found = []
+    if trained:
+        found.append((projected(problem, problem.slot.network), False))
+    if problem.sees_all:
+        found.append((preferred(problem, base), False))
+    found.append((base, True))
+    low, high = problem.known.coordinate_bounds
+    count = DRAWN[problem.slot.inputs]
+    drawn = qmc.Sobol(low.size, rng=generator).random(count) * (high - low) + low
+    return [*found, *((State(base.coefficients, q), True) for q in drawn)]
+
+
+def _apart(problem: SplineProblem, starts: Sequence[tuple[State, bool]]) -> list[Trial]:
+    """Find the minimum at the first weight from each start; return those that differ."""
+    weight, trials = first_weight(problem), list[Trial]()
+    for state, rests in starts:
+        own = copy.copy(problem)
+        own.measure(state)
+        own.restrain(state)
+        minimizer = Minimizer(own)
+        if rests:
+            state, _ = minimizer.minimize(state, weight, 1.0, hold=True)
+            own.measure(state)
+        state, _ = minimizer.minimize(state, weight, LITTLE)
+        own.measure(state)
+        near = [np.abs(state.q - each.state.q) <= SAME * problem.steps for each in trials]
+        if not any(each.all() for each in near):
+            trials.append(Trial(own, state))
+    return trials
+
+
+def shown(known: Parameters, q: FloatArray) -> str:
+    """Return values of parameters as text."""
+    values = zip(known, known.physical(q), strict=True)
+    return ", ".join(f"{name} = {value:.4g}" for name, value in values)
+
+
+def _result(
+    ending: Ending,
+    generator: np.random.Generator,
+    seconds: float,
+    notes: Sequence[Any],
+    frozen: FrozenResidual | None,
+) -> Refinement:
+    """Return what a continuation found."""
+    problem, state, linear = ending.problem, ending.state, ending.linear
+    data, known = problem.observations, problem.known
+    free = FreeField.of(linear, ending.stacked, generator)
+    predicted, rows = problem.observed_rows(state)
+    tangent = linear.tangent / problem.steps
+    freedom = np.inf if data.noise_known else max(1.0, data.count - len(known) - free.count)
+    array = data.noise if data.correlated else data.standard_deviations(problem.levels)
+    if data.correlated and array is not None:
+        kept = np.flatnonzero(data.kept)
+        array = array[np.ix_(kept, kept)]
+    end = End(
+        coordinates=state.q,
+        covariance=linear.covariance,
+        sensitivity=rows @ tangent,
+        fitted=predicted,
+        data=data.readings,
+        sites=problem.places[data.row],
+        noise=Noise(np.asarray(array, dtype=float), freedom),
+        settled=ending.settled,
+        free=free.count,
+        free_moves=rows @ free.basis,
+    )
+    stages = ending.stages
+    path = Path(
+        [each.weight for each in stages],
+        [each.misfit for each in stages],
+        [each.residual for each in stages],
+        [each.q for each in stages],
+        [each.standard_errors for each in stages],
+    )
+    shape = " x ".join(str(size) for size in problem.splines.shape)
+    fields = "" if problem.slot.outputs == 1 else f" for each of {problem.slot.outputs} outputs"
+    found = refinement(
+        known,
+        path,
+        end,
+        f"a field of {shape} splines{fields}",
+        seconds,
+        [
+            *dropped(data),
+            *free_field(free.count, data.count),
+            *uncertain_errors(known, linear.ratios),
+            *notes,
+        ],
+    )
+    values = found.values
+    own = {
+        name: replace(p.holding(float(values[name])), delivered=float(values[name]))
+        for name, p in known.items()
+    }
+    refined = problem.slot.freeze(problem.splines, state.coefficients, Parameters(own))
+    found.frozen = with_readings(refined, problem, predicted)
+    if frozen is not None:
+        network = problem.delivered_predictions()
+        found.before_frozen = with_readings(frozen, problem, network)
+
+    def along(where: FloatArray, directions: FloatArray) -> tuple[FloatArray, FloatArray]:
+        values, slopes = problem.field_at(state, where)
+        return values, slopes @ directions
+
+    found._sensitivity_at = lambda where: along(where, tangent)
+    if found.free_directions:
+        found._free_at = lambda where: along(where, free.basis)[1]
+        found._free_moves = end.free_moves
+    return found
+
+
+def with_readings(
+    frozen: FrozenResidual, problem: SplineProblem, predicted: FloatArray
+) -> FrozenResidual:
+    """Return a residual that carries the readings that it was refined to, one value in a row."""
+    data = problem.observations
+    observed = frozen.observed
+    same = (
+        observed is not None
+        and np.array_equal(observed, problem.places)
+        and np.size(frozen.fitted) == data.count
+        and data.transform is None
+    )
+    if same:
+        return frozen
+    return replace(
+        frozen,
+        observed=problem.places[data.row],
+        data=data.readings,
+        fitted=predicted,
+        fields=(),
+    )

@@ -1,0 +1,357 @@
+r"""A model with a field of splines in the place of its network: data, equation and conditions.
+
+With coefficients c and coordinates q of the parameters the stacked residual is
+
+.. math:: f(c, q) = \Big[ L^{-1} (u_c(x_i) - y_i);\; \sqrt{\lambda w_k}\, r(c, q; z_k) / s;\;
+          \sqrt{\lambda}\, b(c) / s_b;\; R c \Big]
+
+with Gauss points :math:`z_k` and their weights, which sum to one: whatever the cells, the term of
+the equation is :math:`\lambda` times the mean square of its residual. Units s are sizes of the
+terms that a residual adds up, so that it counts relative to them. R holds back the field on the
+faces of the box, where no equation does: `SplineProblem.restrain`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from twoaxis.adapters.jets import FieldSlot, JetFunction, Order
+from twoaxis.adapters.model_weights import ModelWeights
+from twoaxis.arrays import FloatArray
+from twoaxis.gauss_newton import coordinate_steps
+from twoaxis.observations import Observations
+from twoaxis.parameters import Parameters
+from twoaxis.remedies.refine.spline_system import Part, Readings
+from twoaxis.splines import GAUSS_POINTS, TensorSplines
+
+# Cells along an axis at the start, by the number of axes.
+FIRST_CELLS = {1: 24, 2: 8, 3: 4}
+# Terms so small as this, relative to the largest, are not told from none.
+SMALLEST_UNIT = 1e-9
+# What the roughness of the field on each face adds to the sum of squares, about.
+ROUGH_TERM = 1.0
+# A first guess of unknown noise, at least, as a share of the data: a smooth field may miss none.
+# Data without noise: this share of their size stands for it.
+FIRST_NOISE, NOISE_FREE = 0.02, 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A field and parameters.
+
+    Attributes
+    ----------
+    coefficients : array, shape (size, m)
+    q : array, shape (d,)
+        Coordinates of the parameters.
+    """
+
+    coefficients: FloatArray
+    q: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked:
+    """Values and Jacobian of the stacked residual in a state.
+
+    Attributes
+    ----------
+    values : array, shape (rows,)
+    rows : sparse matrix
+        Derivatives by the coefficients.
+    by_steps : array, shape (rows, d)
+        By steps of the coordinates.
+    data : int
+        The first rows, which belong to the data.
+    """
+
+    values: FloatArray
+    rows: sparse.csr_matrix
+    by_steps: FloatArray
+    data: int
+
+    @property
+    def size(self) -> float:
+        """Sum of squares."""
+        return float(self.values @ self.values)
+
+    @property
+    def observed(self) -> sparse.csr_matrix:
+        """Rows of the data."""
+        return self.rows[: self.data]
+
+
+class SplineProblem:
+    """A model with a field of splines in the place of its network.
+
+    Parameters
+    ----------
+    slot : FieldSlot
+    weights : ModelWeights
+        For the numbers that the model stores.
+    known : Parameters
+    observations : Observations
+    places : array, shape (n, k)
+        Of the rows with readings.
+    box : tuple of array
+        Lower and upper ends of the domain.
+
+    Attributes
+    ----------
+    splines : TensorSplines
+    levels : array or None
+        Noise levels of the groups, where they are not known.
+    """
+
+    def __init__(
+        self,
+        slot: FieldSlot,
+        weights: ModelWeights,
+        known: Parameters,
+        observations: Observations,
+        places: FloatArray,
+        box: tuple[FloatArray, FloatArray],
+    ) -> None:
+        self.slot, self.known, self.observations, self.box = slot, known, observations, box
+        self.weights, self.places = weights, places
+        self.steps = coordinate_steps(known)
+        self.levels: FloatArray | None = None
+        self._units: list[FloatArray] = []
+        self._restraints: list[FloatArray] = []
+        self._orders: dict[int, list[Order]] = {}
+        self._seeing = slot.seeing(observations.of)
+        cells = FIRST_CELLS[slot.inputs]
+        self.place_on(TensorSplines.on_box(*box, [cells] * slot.inputs))
+        zero = np.zeros((self.splines.size, slot.outputs))
+        outputs = self._observed.values(zero, self.numbers(self.start)[0]).shape[1]
+        self.readings = Readings.of(observations, weights.columns, outputs)
+
+    @property
+    def dimensions(self) -> int:
+        """Number of parameters."""
+        return len(self.known)
+
+    @property
+    def smooth_enough(self) -> bool:
+        """Whether splines have all derivatives that are taken."""
+        return all(self._orders.values())
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether the readings tell something of every component of the field."""
+        zero = State(np.zeros((self.splines.size, self.slot.outputs)), self.start)
+        _, rows = self.observed_rows(zero)
+        seen = np.asarray(abs(rows).sum(axis=0)).reshape(-1, self.slot.outputs).sum(axis=0)
+        return bool((seen > 0).all())
+
+    @property
+    def start(self) -> FloatArray:
+        """Coordinates of the delivered values."""
+        return self.known.coordinates(self.known.require("delivered"))
+
+    def place_on(self, splines: TensorSplines) -> None:
+        """Take other splines: their Gauss points are the points of the equations."""
+        self.splines = splines
+        points, self._mass = splines.gauss()
+        self._equations = [self.part(each, points) for each in self.slot.equations]
+        self._observed = self.part(self._seeing, self.places)
+        self._faces = splines.face_roughness()
+        conditions = self.slot.conditions
+        self._conditions = None if conditions is None else self.part(conditions, np.zeros((1, 1)))
+
+    def part(self, function: JetFunction, where: FloatArray) -> Part:
+        """Return a function of the field at points, on the present splines."""
+        numbers, _ = self.numbers(self.start)
+        if id(function) not in self._orders:
+            few = where[:: max(1, len(where) // 8)] if function.pointwise else where
+            size = float(np.abs(self.observations.values[self.observations.kept]).mean()) or 1.0
+            self._orders[id(function)] = function.orders_used(numbers, few, size)
+        return Part(function, self._orders[id(function)], where, numbers, self.splines)
+
+    def numbers(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the numbers that the model stores, and their derivatives by steps."""
+        values = self.known.named(self.known.physical(q))
+        numbers, slopes = self.weights.numbers(values)
+        logs = np.array([p.coordinate == "log" for p in self.known.values()])
+        by_coordinate = np.where(logs, np.array(list(values.values())), 1.0)
+        return numbers, by_coordinate * self.steps / slopes
+
+    # What was observed.
+
+    def predicted(self, state: State) -> FloatArray:
+        """Return the readings as the field has them, on the scale of their noise."""
+        found = self._observed.values(state.coefficients, self.numbers(state.q)[0])
+        return self.readings.take(found)
+
+    def misfit(self, state: State) -> FloatArray:
+        """Return predictions less readings, on the scale of their noise."""
+        return self.predicted(state) - self.observations.readings
+
+    def observed_rows(self, state: State) -> tuple[FloatArray, sparse.csr_matrix]:
+        """Return predictions of the readings, and their derivatives by the coefficients."""
+        numbers, _ = self.numbers(state.q)
+        found, rows, _, _ = self._observed.linearized(state.coefficients, numbers)
+        return self.readings.take(found), self.readings.take_rows(found, rows)
+
+    def field_at(self, state: State, where: FloatArray) -> tuple[FloatArray, sparse.csr_matrix]:
+        """Return observed fields anywhere, one after another at each point, and their rows.
+
+        On the scale of the readings.
+        """
+        numbers, _ = self.numbers(state.q)
+        seeing = self.part(self._seeing, where)
+        found, rows, _, _ = seeing.linearized(state.coefficients, numbers)
+        every = Readings(self.readings.everywhere(found.shape), None)
+        values, rows = every.take(found), every.take_rows(found, rows)
+        if self.readings.straight is None:
+            return values, rows
+        return np.log(values), sparse.csr_matrix(sparse.diags_array(1 / values) @ rows)
+
+    def delivered_predictions(self) -> FloatArray:
+        """Return the readings as the trained network has them, on the scale of their noise."""
+        found = self._seeing.of_network(self.numbers(self.start)[0], self.places)
+        return self.readings.take(found)
+
+    def update_levels(self, state: State, used: float = 0.0) -> None:
+        """Estimate noise levels that are not known from what the field leaves."""
+        data = self.observations
+        if data.noise_known:
+            return
+        squares = np.bincount(data.groups, data.readings**2, data.group_count)
+        spread = np.sqrt(squares / np.bincount(data.groups, minlength=data.group_count))
+        found = data.estimated_levels(self.misfit(state), used)
+        self.levels = np.maximum(found, (NOISE_FREE if used else FIRST_NOISE) * spread)
+
+    # The stacked residual.
+
+    def values(self, state: State, weight: float) -> FloatArray:
+        """Return the stacked residual."""
+        numbers, _ = self.numbers(state.q)
+        parts = [self.observations.whiten(self.misfit(state), self.levels)]
+        for part, unit in zip(self._equations, self._units, strict=False):
+            found = part.values(state.coefficients, numbers)
+            parts.append((found * self._scale(weight) / unit).ravel())
+        if self._conditions is not None:
+            found = self._conditions.values(state.coefficients, numbers)
+            parts.append(np.sqrt(weight) * found.ravel() / self._units[-1])
+        for rows, scale in zip(self._faces, self._restraints, strict=True):
+            parts.append(((rows @ state.coefficients) * scale).ravel())
+        return np.concatenate(parts)
+
+    def linearized(self, state: State, weight: float) -> Stacked:
+        """Return the stacked residual with its Jacobian."""
+        numbers, by_steps = self.numbers(state.q)
+        predicted, rows = self.observed_rows(state)
+        misfit = predicted - self.observations.readings
+        values = [self.observations.whiten(misfit, self.levels)]
+        every = [sparse.csr_matrix(self.observations.whiten(rows, self.levels))]
+        slopes = [np.zeros((misfit.size, self.dimensions))]
+        for part, unit in zip(self._equations, self._units, strict=False):
+            found, rows, by_numbers, _ = part.linearized(state.coefficients, numbers)
+            scale = self._scale(weight) / unit
+            values.append((found * scale).ravel())
+            every.append(sparse.diags_array(scale.ravel()) @ rows)
+            slopes.append((by_numbers * scale[:, :, None]).reshape(-1, self.dimensions) * by_steps)
+        if self._conditions is not None:
+            found, rows, _, _ = self._conditions.linearized(state.coefficients, numbers)
+            factor = np.sqrt(weight) / self._units[-1].item()
+            values.append(found.ravel() * factor)
+            every.append(rows * factor)
+        for face, scale in zip(self._faces, self._restraints, strict=True):
+            values.append(((face @ state.coefficients) * scale).ravel())
+            every.append(sparse.kron(face, sparse.diags_array(scale)))
+        rest = sum(map(len, values)) - sum(map(len, slopes))
+        slopes.append(np.zeros((rest, self.dimensions)))
+        stacked = sparse.csr_matrix(sparse.vstack(every))
+        return Stacked(np.concatenate(values), stacked, np.concatenate(slopes), misfit.size)
+
+    def _scale(self, weight: float) -> FloatArray:
+        return np.sqrt(weight * self._mass)[:, None]
+
+    def measure(self, state: State) -> None:
+        """Take units of equations and conditions from the sizes of their terms in a state."""
+        numbers, by_steps = self.numbers(state.q)
+        self._units = []
+        every = [*self._equations, *([] if self._conditions is None else [self._conditions])]
+        for part in every:
+            _, _, by_numbers, terms = part.linearized(state.coefficients, numbers)
+            of_numbers = ((by_numbers * by_steps / self.steps) ** 2).sum(axis=2)
+            self._units.append(np.sqrt((terms + of_numbers).mean(axis=0)))
+        if self._conditions is not None:
+            self._units[-1] = self._units[-1].max(keepdims=True)
+        most = max(float(each.max()) for each in self._units[: len(self._equations)]) or 1.0
+        self._units = [np.maximum(each, SMALLEST_UNIT * most) for each in self._units]
+
+    def restrain(self, state: State) -> None:
+        r"""Hold back the field on the faces of the box, where the equation leaves it free.
+
+        There noise could be followed by waves that die out within. Third derivatives along a face
+        add about one to the sum of squares where they are as large as those of the present field
+        there, or as those of one wave over the box as large as the field.
+        """
+        size = (state.coefficients**2).mean(axis=0)
+        least = np.maximum((2 * np.pi) ** 6 * size, SMALLEST_UNIT * max(size.max(), 1e-300))
+        self._restraints = []
+        for rows in self._faces:
+            rough = ((rows @ state.coefficients) ** 2).sum(axis=0)
+            self._restraints.append(np.sqrt(ROUGH_TERM / np.maximum(rough, least)))
+
+    # How well the equation is obeyed.
+
+    def residual(self, state: State) -> FloatArray:
+        """Return the residuals of all equations in their units, times the roots of Gauss weights.
+
+        Shape (Gauss points, equations).
+        """
+        numbers, _ = self.numbers(state.q)
+        every = [
+            part.values(state.coefficients, numbers) / unit
+            for part, unit in zip(self._equations, self._units, strict=False)
+        ]
+        return np.concatenate(every, axis=1) * self._scale(1.0)
+
+    def residual_slopes(self, state: State) -> FloatArray:
+        """Return the derivatives of `residual` by steps, (Gauss points, equations, d)."""
+        numbers, by_steps = self.numbers(state.q)
+        every = [
+            part.linearized(state.coefficients, numbers)[2] * by_steps / unit[:, None]
+            for part, unit in zip(self._equations, self._units, strict=False)
+        ]
+        return np.concatenate(every, axis=1) * self._scale(1.0)[:, :, None]
+
+    def within_cells(self, values: FloatArray) -> list[FloatArray]:
+        r"""Return, by axis, the part of values at Gauss points that changes within their cells.
+
+        A field on fine enough cells obeys its equation there. The values carry the roots of their
+        Gauss weights, and the part is that along the second Legendre polynomial,
+        :math:`(v_1 - \sqrt{5/2}\, v_2 + v_3) / \sqrt{9/2}`. Along its axis there is one for each
+        cell.
+        """
+        shape = [n for axis in self.splines.axes for n in (axis.cells, GAUSS_POINTS)]
+        values = values.reshape(*shape, *values.shape[1:])
+        second = np.array([1.0, -np.sqrt(2.5), 1.0]) / np.sqrt(4.5)
+        return [np.tensordot(values, second, axes=(2 * j + 1, 0)) for j in range(len(shape) // 2)]
+
+    def cell_parts(self, residual: FloatArray) -> list[FloatArray]:
+        """Return, by axis and cell, the mean square of what a residual changes within cells."""
+        parts = []
+        for j, along in enumerate(self.within_cells(residual)):
+            rest = tuple(k for k in range(along.ndim) if k != 2 * j)
+            parts.append((along**2).sum(axis=rest))
+        return parts
+
+    def equation_rows(self, stacked: Stacked, values: FloatArray) -> FloatArray:
+        """Return the part of stacked rows that belongs to equations with a common set of points.
+
+        Shape (Gauss points, equations, ...).
+        """
+        found, first = [], stacked.data
+        for unit in self._units[: len(self._equations)]:
+            last = first + self._mass.size * len(unit)
+            shape = (self._mass.size, len(unit), *values.shape[1:])
+            found.append(values[first:last].reshape(shape))
+            first = last
+        return np.concatenate(found, axis=1)
