@@ -4,7 +4,8 @@ An `xarray.DataArray` names its axes and may label their entries; a pandas Serie
 labels them by its index. Of the arrays that describe the same entries, the first that carries
 labels sets the order: what ``forward`` returns, then data, then noise. The others are brought into
 this order by their own labels: axes by name, entries by label. Labels that do not match are
-refused. Where only one of two has labels, or where labels merely count 0, 1, 2, ..., there is
+refused, and so is another order than that of noise, which does not say how ``forward`` orders what
+it returns. Where only one of two has labels, or where labels merely count 0, 1, 2, ..., there is
 nothing to compare: positions decide.
 """
 
@@ -165,6 +166,13 @@ def in_order(array: FloatArray, own: Labels, *references: Labels | None) -> Floa
         if reference is not None and array.shape == (np.prod(reference.shape),):
             flat = reference.flat()
         if flat is not None and sorted(_core(own, flat)) == sorted(flat.shape):
+            place = np.arange(float(array.size)).reshape(array.shape)
+            if flat.source == "noise" and not np.array_equal(_ordered(place, own, flat), place):
+                raise InputError(
+                    f"{own.source} and noise in the order of what forward returns",
+                    "the same labels in different orders, and none from forward",
+                    "bring both into the order that forward returns, or label what it returns",
+                )
             return _ordered(array, own, flat)
     return array
 
