@@ -236,3 +236,28 @@ def test_named_coordinates_of_candidates_are_put_in_the_order_of_the_field():
     assert_array_equal(coordinate_columns({"b": x, "a": t}, ()), expected)
     with pytest.raises(ta.InputError, match="points with the coordinates x, t"):
         coordinate_columns({"x": x, "y": t}, ("x", "t"))
+
+
+def test_rows_of_a_frozen_residual_belong_together():
+    def freeze(data=SERIES, **given):
+        given = {"fitted": pd.Series(decay(1.0), TIMES), "observed": TIMES.to_frame()} | given
+        return ta.FrozenResidual(
+            lambda k: (k - 1.0) * AXIS, PARAMETERS, AXIS, ta.views.Pointwise(), data=data, **given
+        )
+
+    shuffled = SERIES.sample(frac=1.0, random_state=0)
+    for given in (
+        {"data": shuffled},
+        {"fitted": pd.Series(decay(1.0), TIMES).iloc[::-1]},
+        {"observed": TIMES.to_frame().iloc[::-1]},
+    ):
+        with pytest.raises(ta.InputError, match="in the order of data"):
+            freeze(**given)
+    with pytest.raises(ta.InputError, match="fitted in the order of data"):
+        freeze(DATA, fitted=field(1.0).T, observed=None)
+    frozen = freeze()
+    with pytest.raises(ta.InputError, match="data in the order of the observations"):
+        ta.audit(frozen, data=shuffled, noise=0.05)
+    expected = ta.audit(frozen, data=SERIES, noise=0.05).group("/field_fit")
+    mended = ta.audit(frozen, data=shuffled.reindex(TIMES), noise=0.05)
+    assert mended.group("/field_fit").equals(expected)

@@ -32,6 +32,7 @@ from twoaxis.geometry.scan import check_candidates, scan_from
 from twoaxis.geometry.score import score_from, without_nuisance
 from twoaxis.geometry.spectrum import spectrum_from
 from twoaxis.io import labelled
+from twoaxis.labels import check_labels
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.resolution import Resolution
 from twoaxis.resolution.layouts import Missing
@@ -247,6 +248,8 @@ def audit(
         frozen.fields or (frozen.field_name,),
         certain=fitted is not None,
     )
+    if fitted is None and frozen.fitted is not None:
+        check_labels("data", data, frozen.labels)
     if data is None and found is None:
         data = frozen.data
     matching = match(found, chosen, data, noise, subject, missing)

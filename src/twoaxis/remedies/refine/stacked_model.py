@@ -16,6 +16,7 @@ from twoaxis.arrays import real_array
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.gauss_newton import coordinate_steps
+from twoaxis.labels import check_labels
 from twoaxis.remedies.refine.result import (
     UNSATISFIED,
     check_enough,
@@ -362,6 +363,7 @@ def _observations(frozen: FrozenResidual, data: Any) -> FloatArray:
         raise InputError(
             "observations to refine to", "none", "pass data=..., in the order of observed"
         )
+    check_labels("data", chosen, frozen.labels)
     values = real_array("data", chosen)
     expected = np.shape(frozen.fitted)
     if values.size != int(np.prod(expected)) or not np.isfinite(values).all():
