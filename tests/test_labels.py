@@ -111,6 +111,29 @@ def test_noise_and_points_follow_the_data_where_forward_has_no_labels():
         estimate(SERIES, decay, SIZES.set_axis(TIMES + 0.01))
 
 
+def test_noise_does_not_put_data_into_an_order_that_forward_may_not_have():
+    shuffled, all_of = SIZES.sample(frac=1.0, random_state=1), {"a": np.arange(30)}
+    turned = DATA.stack(p=("t", "x"))
+    for data, forward, noise, layouts in (
+        ({"a": SERIES}, decay, shuffled, all_of),
+        (SERIES.to_frame(), decay, shuffled, None),
+        (turned, lambda k: field(k).to_numpy(), NOISE.T, None),
+    ):
+        with pytest.raises(ta.InputError, match="data and noise in the order of what forward"):
+            estimate(data, forward, noise, layouts=layouts)
+    whole = estimate(SERIES, decay, SIZES)
+    assert estimate({"a": SERIES}, decay, shuffled.reindex(TIMES), layouts=all_of) == whole
+    assert (
+        estimate({"a": SERIES}, lambda k: SERIES * 0 + decay(k), shuffled, layouts=all_of) == whole
+    )
+    assert estimate(turned, lambda k: field(k).to_numpy(), NOISE) == estimate(DATA)
+    with pytest.raises(ta.InputError, match="data and noise in the order of what forward"):
+        ta.confidence_set(
+            pipeline, decay, PARAMETERS, noise=shuffled, data=SERIES, candidates=5, replicas=9,
+            level=0.8, progress=False,
+        )  # fmt: skip
+
+
 def test_only_one_labeled_input_has_nothing_to_match():
     by_size = SERIES.sort_values()
     assert estimate(by_size, decay, 0.05) == estimate(by_size.to_numpy(), decay, 0.05)
@@ -213,3 +236,28 @@ def test_named_coordinates_of_candidates_are_put_in_the_order_of_the_field():
     assert_array_equal(coordinate_columns({"b": x, "a": t}, ()), expected)
     with pytest.raises(ta.InputError, match="points with the coordinates x, t"):
         coordinate_columns({"x": x, "y": t}, ("x", "t"))
+
+
+def test_rows_of_a_frozen_residual_belong_together():
+    def freeze(data=SERIES, **given):
+        given = {"fitted": pd.Series(decay(1.0), TIMES), "observed": TIMES.to_frame()} | given
+        return ta.FrozenResidual(
+            lambda k: (k - 1.0) * AXIS, PARAMETERS, AXIS, ta.views.Pointwise(), data=data, **given
+        )
+
+    shuffled = SERIES.sample(frac=1.0, random_state=0)
+    for given in (
+        {"data": shuffled},
+        {"fitted": pd.Series(decay(1.0), TIMES).iloc[::-1]},
+        {"observed": TIMES.to_frame().iloc[::-1]},
+    ):
+        with pytest.raises(ta.InputError, match="in the order of data"):
+            freeze(**given)
+    with pytest.raises(ta.InputError, match="fitted in the order of data"):
+        freeze(DATA, fitted=field(1.0).T, observed=None)
+    frozen = freeze()
+    with pytest.raises(ta.InputError, match="data in the order of the observations"):
+        ta.audit(frozen, data=shuffled, noise=0.05)
+    expected = ta.audit(frozen, data=SERIES, noise=0.05).group("/field_fit")
+    mended = ta.audit(frozen, data=shuffled.reindex(TIMES), noise=0.05)
+    assert mended.group("/field_fit").equals(expected)

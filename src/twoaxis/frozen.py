@@ -26,6 +26,7 @@ from twoaxis.errors import (
     check_mapping,
     check_words,
 )
+from twoaxis.labels import Labels, check_labels
 from twoaxis.parameters import Parameter, Parameters, Unknowns
 from twoaxis.training_loss import Objective, check_members
 from twoaxis.weighted_model import WeightedModel, check_weighted
@@ -103,6 +104,8 @@ class FrozenResidual:
     fields : tuple of str
         Names of the observed fields, such as ``("S", "I")``, where the last axis of the data runs
         over several.
+    labels : Labels, optional
+        Of the rows of `data` or `observed`, where these are xarray or pandas objects.
 
     Examples
     --------
@@ -135,6 +138,7 @@ class FrozenResidual:
     about: Mapping[str, str] = dataclasses.field(default_factory=dict)
     equations: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
+    labels: Labels | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", Parameters(self.parameters))
@@ -182,6 +186,13 @@ class FrozenResidual:
             _check_view(self.view)
         if self.field is not None:
             object.__setattr__(self, "field", _checked_field(self.field, self.points))
+        labels = Labels.of(self.data, "data") or Labels.of(self.observed, "observed") or self.labels
+        if labels is not None:
+            rows = labels.rows()
+            check_labels("fitted", self.fitted, labels, rows)
+            check_labels("observed", self.observed, rows)
+            source = "the observations of the frozen residual"
+            object.__setattr__(self, "labels", replace(rows, source=source))
         if self.fitted is not None:
             object.__setattr__(self, "fitted", checked_fitted(self.fitted))
         if self.observed is not None:

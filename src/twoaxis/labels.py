@@ -4,7 +4,8 @@ An `xarray.DataArray` names its axes and may label their entries; a pandas Serie
 labels them by its index. Of the arrays that describe the same entries, the first that carries
 labels sets the order: what ``forward`` returns, then data, then noise. The others are brought into
 this order by their own labels: axes by name, entries by label. Labels that do not match are
-refused. Where only one of two has labels, or where labels merely count 0, 1, 2, ..., there is
+refused, and so is another order than that of noise, which does not say how ``forward`` orders what
+it returns. Where only one of two has labels, or where labels merely count 0, 1, 2, ..., there is
 nothing to compare: positions decide.
 """
 
@@ -65,6 +66,10 @@ class Labels:
     def after_first_axis(self) -> Labels:
         """Return the labels of one entry of the first axis."""
         return Labels(self.shape[1:], self.names[1:], self.indexes[1:], self.source)
+
+    def rows(self) -> Labels:
+        """Return the labels along the first axis alone."""
+        return Labels(self.shape[:1], self.names[:1], self.indexes[:1], self.source)
 
     def at(self, sites: IndexArray) -> Labels | None:
         """Return the labels of some entries by flat index; None where an axis has no labels."""
@@ -141,6 +146,23 @@ def coordinate_columns(points: Any, names: Sequence[str]) -> Any:
     return np.column_stack([aligned(name, each, first).ravel() for name, each in named.items()])
 
 
+def named_columns(points: Any, names: Sequence[Any]) -> Any:
+    """Return the columns of a table of points in the order of `names`, without their names.
+
+    What has no names, or a single coordinate, stays as it is.
+    """
+    if not isinstance(points, pd.DataFrame) or _counts(points.columns) or points.shape[1] < 2:
+        return points
+    if names and set(points.columns) != set(names):
+        raise InputError(
+            f"observed with the coordinates {', '.join(map(str, names))}",
+            ", ".join(map(str, points.columns)),
+            "name its columns like those of the points, or pass an array in their order",
+        )
+    ordered = points[list(names)] if names else points
+    return ordered.set_axis(range(points.shape[1]), axis=1)
+
+
 def aligned(name: str, values: Any, *references: Labels | None) -> FloatArray:
     """Return real numbers in the order of a reference, as an array that shares no memory.
 
@@ -165,8 +187,35 @@ def in_order(array: FloatArray, own: Labels, *references: Labels | None) -> Floa
         if reference is not None and array.shape == (np.prod(reference.shape),):
             flat = reference.flat()
         if flat is not None and sorted(_core(own, flat)) == sorted(flat.shape):
+            if flat.source == "noise" and not _in_this_order(array, own, flat):
+                raise InputError(
+                    f"{own.source} and noise in the order of what forward returns",
+                    "the same labels in different orders, and none from forward",
+                    "bring both into the order that forward returns, or label what it returns",
+                )
             return _ordered(array, own, flat)
     return array
+
+
+def check_labels(name: str, values: Any, *references: Labels | None) -> None:
+    """Refuse values with labels of their own in another order than a reference; see `aligned`."""
+    own = Labels.of(values, name)
+    if own is None:
+        return
+    for reference in references:
+        if reference is not None and sorted(_core(own, reference)) == sorted(reference.shape):
+            if not _in_this_order(np.asarray(values), own, reference):
+                raise InputError(
+                    f"{name} in the order of {reference.source}",
+                    "the same labels in another order",
+                    f"bring {name} into this order, with transpose and reindex",
+                )
+            return
+
+
+def _in_this_order(array: NDArray[Any], own: Labels, reference: Labels) -> bool:
+    place = np.arange(float(array.size)).reshape(array.shape)
+    return np.array_equal(_ordered(place, own, reference), place)
 
 
 def _core(own: Labels, reference: Labels) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from flax import nnx
@@ -217,6 +218,40 @@ def test_arrays_that_change_later_change_nothing(freeze, kind):
         assert np.array_equal(weights.field(weights.start), fitted)
 
 
+@pytest.mark.parametrize("kind", ["array", "table", "list"])
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_another_state_of_a_model_is_frozen_with_what_was_passed(library, kind):
+    points, weights = TIMES.copy(), np.linspace(1.0, 2.0, 40)
+    given = {"array": points, "table": pd.DataFrame(points), "list": points.tolist()}[kind]
+    more = {"points": given, "observed": given, "loss_weights": weights}
+    if library == "torch":
+        loss = lambda model, rate: rate * model(torch.zeros(1, 1).double()).sum() ** 2  # noqa: E731
+        frozen = ta.from_torch(net(), decay, RATE, loss=loss, **more)
+    else:
+        model = eqx.nn.MLP("scalar", "scalar", 6, 1, jnp.tanh, key=jax.random.key(0))
+        more["field"] = lambda model, t: jax.vmap(model)(t[:, 0])
+        frozen = ta.from_jax(
+            model, in_jax, RATE, loss=lambda model, rate: rate * model(0.0), **more
+        )
+
+    def states():
+        made = [
+            frozen.weights.frozen(frozen.weights.start, {"rate": 1.1}),
+            frozen.objective.frozen(frozen.objective.start),
+        ]
+        return made[0].observed, [ta.score(each).displacement for each in made]
+
+    observed, scores = states()
+    points[:] = points[::-1].copy()
+    if kind == "list":
+        given[:] = points.tolist()
+    elif kind == "table":
+        given.iloc[:, 0] = points[:, 0]
+    weights[:20] = 0  # the next step of an adaptive method
+    assert np.array_equal(states()[0], observed)
+    assert states()[1] == scores
+
+
 def test_points_beside_a_function_are_copied():
     t = np.array(TIMES)
     frozen = ta.FrozenResidual(lambda rate: rate - TIMES[:, 0], RATE, (t, t[:3]))
@@ -369,3 +404,38 @@ def test_evaluation_leaves_generators_to_other_threads():
             drawn.append((torch.rand(2).tolist(), random.random(), np.random.rand()))  # noqa: NPY002
     for numbers in zip(*((tuple(a), b, c) for a, b, c in drawn), strict=True):
         assert len(set(numbers)) == len(drawn)
+
+
+# Labels ----------------------------------------------------------------------------------------
+
+
+def advection(model, at, rate):
+    (slope,) = torch.autograd.grad(model(at).sum(), at, create_graph=True)
+    return slope[:, :1] + rate * slope[:, 1:]
+
+
+def test_observed_points_have_the_columns_and_the_rows_of_the_others():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 1)).double()
+    table = pd.DataFrame(np.random.default_rng(0).random((30, 2)), columns=["t", "x"])
+    data = np.exp(-table["t"]).rename(index=lambda n: n + 5)
+    table.index = data.index
+
+    def freeze(points, observed, **options):
+        return ta.from_torch(model, advection, RATE, points=points, observed=observed, **options)
+
+    expected = freeze(table, table)
+    for frozen in (
+        freeze(table, table[["x", "t"]]),
+        freeze(table.to_numpy(), table[["x", "t"]], axes=("t", "x")),
+    ):
+        assert np.array_equal(frozen.observed, expected.observed)
+        assert np.array_equal(frozen.fitted, expected.fitted)
+    with pytest.raises(ta.InputError, match="observed with the coordinates t, x"):
+        freeze(table, table.rename(columns={"x": "y"}))
+    shuffled = data.sample(frac=1.0, random_state=0)
+    for frozen in (expected, expected.weights.frozen(expected.weights.start, {"rate": 1.1})):
+        for call in (ta.refine, ta.audit):
+            with pytest.raises(ta.InputError, match="data in the order of the observations"):
+                call(frozen, data=shuffled, noise=0.1)
+        assert ta.audit(frozen, data=data, noise=0.1).group("/field_fit") is not None

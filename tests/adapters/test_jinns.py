@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import jinns
 import numpy as np
 import optax
+import pandas as pd
 import pytest
 from bad_refinements import assert_bad_refinements_are_told
 from compilations import counted_compilations
@@ -580,6 +581,12 @@ def test_what_is_not_known_of_the_loss_is_said(observed_decay):
     outputs = [solution[4].u(jnp.asarray(t), solution[0])[0] for t in where]
     np.testing.assert_allclose(frozen.fitted, outputs, rtol=1e-5)
     assert frozen.data is None
+    table = pd.DataFrame(where, [3, 4])
+    frozen = ta.from_jinns(
+        solution[4], solution[0], {"rate": WIDE}, points=solution[3], observed=table, field=0
+    )
+    with pytest.raises(ta.InputError, match="data in the order of the observations"):
+        ta.refine(frozen, pd.Series([1.0, 2.0], [4, 3]), noise=0.1)
 
 
 @pytest.mark.long

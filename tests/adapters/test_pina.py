@@ -12,6 +12,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 from bad_refinements import assert_bad_refinements_are_told
 from least_squares_systems import assert_is_least_squares_system
@@ -847,9 +848,12 @@ def test_labels_of_observed_points(solved):
             from_pina(solved["heat"], observed=labelled(sites, labels))
     mended = labelled(sites, solved["heat"].problem.input_variables)
     swapped = labelled(sites[:, ::-1].copy(), ["t", "x"])
-    for points in (mended, swapped):
+    table = pd.DataFrame(sites[:, ::-1], range(3, 10), columns=["t", "x"])
+    for points in (mended, swapped, table):
         found = from_pina(solved["heat"], observed=points)
         np.testing.assert_allclose(found.fitted, wanted.fitted, rtol=1e-5)
+    with pytest.raises(ta.InputError, match="data in the order of the observations"):
+        ta.refine(found, pd.Series(found.fitted, table.index).iloc[::-1], noise=0.1)
 
 
 def test_what_an_equation_returns():

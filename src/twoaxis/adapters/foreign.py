@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from twoaxis.arrays import FloatArray, as_array, checked_points
 from twoaxis.errors import InputError, check_words
 from twoaxis.frozen import refuse_random, rounding_unit
+from twoaxis.labels import Labels, named_columns
 from twoaxis.parameters import Parameter
 from twoaxis.result import Message
 from twoaxis.unknown_function import UnknownFunction
@@ -78,7 +80,20 @@ def as_numpy(array: Any) -> FloatArray:
 
 def as_points(points: Any) -> FloatArray:
     """Return a copy of points of any library as a finite float64 array (N, k)."""
-    return checked_points(as_numpy(points) if hasattr(points, "dtype") else points)
+    array = checked_points(as_numpy(points) if hasattr(points, "dtype") else points)
+    return np.array(array, order="C")  # PyTorch takes no array that runs backwards
+
+
+def as_observed(observed: Any, points: Any, axes: Sequence[str]) -> Any:
+    """Return a copy of the observed points (n, k), with the labels of its rows if it has some.
+
+    Columns with names are in the order of those of the residual points, or of `axes`.
+    """
+    names = points.columns if isinstance(points, pd.DataFrame) else as_names("axes", axes)
+    labels = Labels.of(observed, "observed")
+    array = as_points(named_columns(observed, list(names)))
+    index = None if labels is None else labels.indexes[0]
+    return array if index is None else pd.DataFrame(array, index)
 
 
 def equations_of(output: Any) -> tuple[Any, ...]:

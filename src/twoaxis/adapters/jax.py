@@ -18,6 +18,7 @@ from twoaxis.adapters.foreign import (
     alone,
     as_names,
     as_numpy,
+    as_observed,
     as_points,
     call_words,
     check_precision,
@@ -150,22 +151,8 @@ def from_jax(
         return np.concatenate(parts).astype(float)
 
     moving = _Weights(jax, frozen_model())
-    trainable = None
-    if loss is not None and not in_training():
-        options = {"view": view, "points": where, "loss_weights": loss_weights, "field": field}
-        trainable = _objective(jax, moving, loss, residual, known, options)
-    whole = {
-        "view": view,
-        "points": where,
-        "loss_weights": loss_weights,
-        "field": field,
-        "observed": observed,
-        "loss": loss,
-        "conditions": conditions,
-        "axes": axes,
-        "fields": fields,
-        "equations": equations,
-    }
+    if observed is not None:
+        observed = as_observed(observed, points, axes)
     center = typical_values(known)
     with explained(
         "a residual that can be evaluated at the points, "
@@ -176,11 +163,25 @@ def from_jax(
         first = evaluate(where, center)
     values = equations_of(first)
     pointwise = in_training() or is_pointwise(lambda at: evaluate(at, center), where, values)
+    metric = training_view(view, loss_weights, [len(where)] * len(values))
+    again = {"view": metric, "points": where, "field": field}  # of another state: nothing is shared
+    trainable = None
+    if loss is not None and not in_training():
+        trainable = _objective(jax, moving, loss, residual, known, again)
+    whole = {
+        **again,
+        "observed": observed,
+        "loss": loss,
+        "conditions": conditions,
+        "axes": axes,
+        "fields": fields,
+        "equations": equations,
+    }
     frozen = FrozenResidual(
         lambda **values: evaluate(where, values),
         known,
         where,
-        view=training_view(view, loss_weights, [len(where)] * len(values)),
+        view=metric,
         jacobian=jacobian,
         residual_at=(lambda at, **values: evaluate(at, values)) if pointwise else None,
         field=_field(jax, frozen_model(), where, used, field),
@@ -189,7 +190,7 @@ def from_jax(
             *([] if pointwise else [COUPLED_NOTE]),
         ),
         fitted=_fitted(jax, frozen_model(), observed, used, field),
-        observed=None if observed is None else as_points(observed),
+        observed=observed,
         objective=trainable,
         weights=None if in_training() else _weights(jax, moving, residual, known, whole, pointwise),
         axes=as_names("axes", axes),

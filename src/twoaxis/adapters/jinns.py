@@ -55,6 +55,7 @@ from twoaxis.adapters.unknowns import (
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, kept_program
+from twoaxis.labels import Labels
 from twoaxis.parameter_array import ParameterArray, entry_index, entry_name
 from twoaxis.parameters import Parameter, Parameters, Unknowns
 from twoaxis.result import Message
@@ -205,7 +206,9 @@ def from_jinns(
     if observed is not None and not _is_generator(observed):
         sites = observed_points(observed, where.shape[1])
         fitted = alone_or_columns(model.outputs(sites, {})[:, columns], len(sites))
-        seen = {"observed": sites, "fitted": fitted, **field_names(columns, outputs)}
+        labels = Labels.of(observed, "observed")
+        seen = {"observed": sites, "fitted": fitted, "labels": labels}
+        seen |= field_names(columns, outputs)
     exact = model if model.precision == "float64" else JinnsModel(jax, loss, params, "float64")
     batch = _whole_batch(jax, jinns, loss, known, points, observed)
     places = [each.place for each in unknowns]

@@ -20,6 +20,7 @@ from twoaxis.adapters.foreign import (
     alone,
     as_names,
     as_numpy,
+    as_observed,
     as_points,
     call_words,
     check_precision,
@@ -158,28 +159,8 @@ def from_torch(
         with lock, torch.enable_grad():
             return alone(equations_of(residual(frozen_model, inputs, **known.arguments(numbers))))
 
-    trainable = None
-    if loss is not None and not in_training():
-        trainable = torch_objective(
-            torch,
-            model,
-            loss,
-            residual,
-            known,
-            {"view": view, "points": as_points(points), "loss_weights": loss_weights},
-        )
-    options = {
-        "view": view,
-        "points": as_points(points),
-        "loss_weights": loss_weights,
-        "field": field,
-        "observed": observed,
-        "loss": loss,
-        "conditions": conditions,
-        "axes": axes,
-        "fields": fields,
-        "equations": equations,
-    }
+    if observed is not None:
+        observed = as_observed(observed, points, axes)
     center = typical_values(known)
     with explained(
         "a residual that can be evaluated at the points, "
@@ -198,6 +179,21 @@ def from_torch(
     values = equations_of(first)
     pointwise = in_training() or is_pointwise(lambda at: evaluate(at, center), where, values)
     evaluated = getattr(values[0], "dtype", used)
+    metric = training_view(view, loss_weights, [len(where)] * len(values))
+    again = {"view": metric, "points": as_points(points)}  # of another state: nothing is shared
+    trainable = None
+    if loss is not None and not in_training():
+        trainable = torch_objective(torch, model, loss, residual, known, again)
+    options = {
+        **again,
+        "field": field,
+        "observed": observed,
+        "loss": loss,
+        "conditions": conditions,
+        "axes": axes,
+        "fields": fields,
+        "equations": equations,
+    }
 
     def elsewhere(at: Any, **values: Any) -> Any:
         return evaluate(torch.as_tensor(as_numpy(at), dtype=used, device=where.device), values)
@@ -206,7 +202,7 @@ def from_torch(
         lambda **values: evaluate(where, values),
         known,
         as_numpy(where),
-        view=training_view(view, loss_weights, [len(where)] * len(values)),
+        view=metric,
         residual_at=elsewhere if pointwise else None,
         field=_field(torch, frozen_model, where, field),
         notes=(
@@ -215,7 +211,7 @@ def from_torch(
             *([] if pointwise else [COUPLED_NOTE]),
         ),
         fitted=_fitted(torch, frozen_model, tensors, observed, used, field),
-        observed=None if observed is None else as_points(observed),
+        observed=observed,
         objective=trainable,
         weights=None
         if in_training()

@@ -33,6 +33,7 @@ from twoaxis.geometry.scan import check_candidates, scan_from
 from twoaxis.geometry.score import score_from, without_nuisance
 from twoaxis.geometry.spectrum import spectrum_from
 from twoaxis.io import labelled
+from twoaxis.labels import check_labels
 from twoaxis.observations import Observations
 from twoaxis.parameters import Parameters, Unknowns
 from twoaxis.resolution import Resolution
@@ -244,6 +245,8 @@ def audit(
         data = frozen.data
     elif data is None and found is not None and found.live is not None:
         data = found.live.setup.observations
+    if fitted is None and frozen.fitted is not None:
+        check_labels("data", data, frozen.labels)
     seen = seen_field(frozen, data, fitted)
     subject = Subject(
         known,

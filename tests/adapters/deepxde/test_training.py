@@ -2,6 +2,7 @@
 
 import deepxde as dde
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from objectives import assert_is_training_loss
@@ -96,6 +97,10 @@ def test_observed_points_of_the_user(lorenz_model):
     np.testing.assert_allclose(one.fitted, outputs[:, 1], rtol=1e-4)
     np.testing.assert_array_equal(one.observed, where)
     np.testing.assert_allclose(one.field, case.model.predict(one.points)[:, 1], rtol=1e-4)
+    options["observed"] = pd.DataFrame(where, range(3, 8))
+    one = from_deepxde(case.model, LORENZ, field=1, **options)
+    with pytest.raises(ta.InputError, match="data in the order of the observations"):
+        ta.refine(one, pd.Series(one.fitted, range(3, 8)).iloc[::-1], noise=0.1)
 
 
 def test_bad_observations(lorenz_model):

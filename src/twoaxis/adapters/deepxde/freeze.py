@@ -50,6 +50,7 @@ from twoaxis.adapters.unknowns import FrozenEquations, Unknown
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, in_training
+from twoaxis.labels import Labels
 from twoaxis.result import Message
 from twoaxis.views import View
 
@@ -283,7 +284,9 @@ def _observations(
     if observed is not None:
         where = observed_points(observed, np.shape(model.data.train_x)[1])
         fitted = alone_or_columns(backend.field(where)[:, columns], len(where))
-        return {"observed": where, "fitted": fitted, **field_names(columns, names)}, []
+        labels = Labels.of(observed, "observed")
+        seen = {"observed": where, "fitted": fitted, "labels": labels}
+        return {**seen, **field_names(columns, names)}, []
     found = []
     for number, condition in enumerate(model.data.bcs):
         if not _is_observation(dde, model.data, condition):

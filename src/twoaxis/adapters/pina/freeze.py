@@ -52,6 +52,7 @@ from twoaxis.adapters.unknowns import (
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, in_training
+from twoaxis.labels import Labels, named_columns
 from twoaxis.parameters import Parameter, Parameters
 from twoaxis.result import Message
 from twoaxis.views import View
@@ -264,10 +265,11 @@ def _observed(twin: Twin, problem: Any, columns: list[int], observed: Any) -> di
                 "label the columns so, as in LabelTensor(points, problem.input_variables)",
             )
         observed = observed.extract(axes).tensor
-    where = observed_points(observed, len(axes))
+    where = observed_points(named_columns(observed, axes), len(axes))
     outputs = twin.field(twin.labelled(where, axes))
     return {
         "observed": where,
+        "labels": Labels.of(observed, "observed"),
         "fitted": alone_or_columns(outputs[:, columns], len(where)),
         **field_names(columns, problem.output_variables),
     }

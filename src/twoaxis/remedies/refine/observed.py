@@ -10,6 +10,7 @@ import numpy as np
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
+from twoaxis.labels import check_labels
 from twoaxis.observations import Observations, as_observations
 from twoaxis.remedies.refine.result import check_enough
 
@@ -43,6 +44,7 @@ def _placed(frozen: FrozenResidual, data: Any, noise: Any) -> Observations:
             "none",
             "pass data=twoaxis.Observations(values, at=...), or values in the order of observed",
         )
+    check_labels("data", chosen, frozen.labels)
     found = as_observations(chosen, noise)
     if found.at is None:
         if frozen.observed is None:
