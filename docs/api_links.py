@@ -110,6 +110,7 @@ GUIDES = {
     "fresh_dataset": "reference/problems",
     "Dataset": "reference/problems",
     "MisfitWarning": "howto/real-data",
+    "Observations": "howto/real-data",
 }
 
 
@@ -135,7 +136,8 @@ INTERNAL = (
     "used_layouts, undelivered, reads_gap, subjects, undetermined_direction, percent, off, "
     "forward_inputs, site_inputs, resolution_messages, routed, in_order_of, plug_in, headline, "
     "by_member, value_words, direction_words, main_function, check_reached, require, variables, "
-    "argument_names, nuisance_values, tidy, checked, raw, places, equation_of"
+    "argument_names, nuisance_values, tidy, checked, raw, places, equation_of, flattened, "
+    "as_predicted"
 )
 # What the templates of the reference write below the description of each name.
 LINKS = {f"twoaxis.{name}": _footer(name) for name in ta.__all__}

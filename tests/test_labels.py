@@ -59,6 +59,15 @@ def test_data_and_noise_follow_the_labels_of_forward(change):
     assert estimate(DATA, noise=change(NOISE)) == estimate(DATA)
 
 
+@pytest.mark.parametrize("change", REORDERED.values(), ids=REORDERED)
+def test_observations_follow_the_labels_of_forward(change):
+    values = change(DATA)
+    data = ta.Observations(values, noise=NOISE if values.ndim == 2 else change(NOISE))
+    assert_allclose(estimate(data, noise=None), estimate(DATA), rtol=1e-12)
+    with pytest.raises(ta.InputError, match="labels of what forward returns"):
+        estimate(ta.Observations(DATA.assign_coords(x=AXIS + 0.1), noise=0.1), noise=None)
+
+
 def test_a_vectorized_forward_has_labels_after_its_first_axis():
     def forward(k):
         return field(xr.DataArray(k, dims="run")).transpose("run", "t", "x")

@@ -127,6 +127,9 @@ def test_unknown_sizes_of_noise_are_estimated_by_group():
     assert_array_equal(data.standard_deviations([0.1, 0.2]), [0.1, 0.2, 0.1, 0.1, 0.2])
     assert_allclose(data.whiten(residuals, [1.0, 2.0]), [1, 1, 1, -1, -1])
     assert repr(data) == "Observations(5 readings, 3 missing, noise to be estimated in 2 groups)"
+    logs = ta.Observations(np.abs(TABLE[:, 0]), transform="log")
+    assert repr(logs) == "Observations(3 readings, 1 missing, noise of logarithms to be estimated)"
+    assert "correlated noise" in repr(ta.Observations([1.0, 2.0], noise=[[2, 0.5], [0.5, 2]]))
     with pytest.raises(ta.InputError, match="pass levels="):
         data.standard_deviations()
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -136,19 +136,19 @@ class Observations:
         named = "" if self.name is None else f"{self.name!r}, "
         count = f"{self.count} readings"
         count += f" at {len(self.rows)} places" if self.at is not None else ""
-        kind = " of logarithms" if self.transform == "log" else ""
-        return f"Observations({named}{count}, {self.missing} missing, {self._noise_words}{kind})"
+        return f"Observations({named}{count}, {self.missing} missing, {self._noise_words})"
 
     @property
     def _noise_words(self) -> str:
+        kind = " of logarithms" if self.transform == "log" else ""
         if self.noise is None:
-            sizes = self.group_count
-            return "noise to be estimated" + (f" in {sizes} groups" if sizes > 1 else "")
+            sizes = f" in {self.group_count} groups" if self.group_count > 1 else ""
+            return f"noise{kind} to be estimated{sizes}"
         if self.correlated:
-            return "correlated noise"
+            return f"correlated noise{kind}"
         deviations = self.standard_deviations()
         low, high = float(deviations.min()), float(deviations.max())
-        return f"noise {low:.4g}" + (f" to {high:.4g}" if high > low else "")
+        return f"noise {low:.4g}" + (f" to {high:.4g}" if high > low else "") + kind
 
     # What was measured.
 
@@ -449,7 +449,10 @@ class Observations:
 
     def with_noise(self, noise: ArrayLike) -> Observations:
         """Return the same observations with noise of known size, such as one that was estimated."""
-        other = replace(self, noise=cast("FloatArray", noise))
+        found = noise_over(
+            noise, self.values.shape, self.labels, "values", kept=self.kept, by_axis=True
+        )
+        other = replace(self, noise=found)
         object.__setattr__(other, "labels", self.labels)
         return other
 

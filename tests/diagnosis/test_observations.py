@@ -120,3 +120,12 @@ def test_the_network_is_evaluated_where_observations_were_taken():
         field = net(points + 0.01)[:, 1].numpy()
     group = ta.audit(model, data=data, probe=False).group("/observations")
     assert_allclose(group["field"], field[data.kept])
+
+
+def test_a_follower_takes_observations():
+    data = ta.Observations(VALUES, at=T, noise=DEVIATIONS)
+    follower = ta.Follower(lambda: frozen(fitted=FITTED, observed=T), every=1, data=data)
+    follower(1)
+    misfit = data.whiten(data.readings - data.take(FITTED))
+    row = follower.summary().iloc[0]
+    assert row["data_misfit"] == pytest.approx(np.sqrt(np.mean(misfit**2)))

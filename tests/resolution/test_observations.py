@@ -94,3 +94,26 @@ def test_values_that_forward_does_not_return_are_refused():
     assert 0.3 < estimate(fit(ta.Observations(padded, noise=0.02))) < 3
     with pytest.raises(ta.InputError, match="mapping to Observations"):
         fit({"a": ta.Observations(VALUES, noise=0.02)})
+
+
+@pytest.mark.filterwarnings("ignore::twoaxis.MisfitWarning")
+def test_several_outputs_and_their_places_as_one_row_of_predictions():
+    both = np.column_stack([gaps(VALUES), 1 - VALUES])
+    data = ta.Observations(both, at=T, noise=[0.02, 0.03])
+    table = fit(data, lambda k: states(k)[:, :2])
+    row = fit(data, lambda k: states(k)[:, :2].ravel())
+    assert estimate(table) == estimate(row)
+    assert np.array_equal(table.live.setup.points, row.live.setup.points)
+    with pytest.raises(ta.InputError, match="in the shape"):
+        fit(data, lambda k: states(k)[:, :2].T)
+
+
+def test_observations_of_a_built_in_problem():
+    dataset = ta.published_dataset("allen-cahn", 8)
+    data = ta.Observations(dataset.values, dataset.coordinates, dataset.noise_scale)
+    found = ta.resolve("allen-cahn", layouts=[8], data=data, **QUICK)
+    plain = ta.resolve("allen-cahn", layouts=[8], data=dataset.values, **QUICK)
+    assert estimate(found) == estimate(plain)
+    unknown = ta.Observations(dataset.values, dataset.coordinates)
+    noise = ta.resolve("allen-cahn", layouts=[8], data=unknown, **QUICK).live.noise
+    assert_allclose(noise.array[0], dataset.noise_scale, rtol=0.2)

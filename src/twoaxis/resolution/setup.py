@@ -237,15 +237,18 @@ def observations_for(
     observations: Observations, shape: tuple[int, ...], labels: Labels | None
 ) -> Observations:
     """Return observations in the order of what forward returns, or refuse another number."""
-    if observations.values.shape != shape and (observations.values.size,) != shape:
+    ordered = observations.in_order_of(labels)
+    own = ordered.values.shape
+    if own == shape:
+        return ordered
+    if int(np.prod(shape)) != ordered.values.size or 1 not in (len(own), len(shape)):
         raise InputError(
             f"observations with values in the shape {shape} that forward returns",
-            f"the shape {observations.values.shape}",
+            f"the shape {own}",
             "return predictions of the observed values from forward, and set values to NaN where "
             "nothing was observed; of=... selects from several outputs",
         )
-    ordered = observations.in_order_of(labels)
-    return ordered if ordered.values.shape == shape else ordered.flattened()
+    return ordered.flattened()
 
 
 def _check_same_order(one: ForwardModel, other: ForwardModel) -> None:
