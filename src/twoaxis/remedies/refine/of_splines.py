@@ -264,7 +264,7 @@ def _result(
         [
             *dropped(data),
             *free_field(free.count, data.count),
-            *uncertain_errors(known, linear.ratios),
+            *uncertain_errors(known, ending.ratios),
             *notes,
         ],
     )

@@ -24,6 +24,8 @@ MAX_COEFFICIENTS = 12_000
 # The first weight of the equation as a share of the sum of squared signal-to-noise ratios, its
 # growth, and the largest number of weights.
 FIRST_SHARE, MIN_FIRST, GROWTH, MAX_STAGES = 0.005, 10.0, 10.0, 12
+# The weight of the equation for standard errors, in that of the last stage.
+HEAVIER = 10.0
 # At the first weights, cells stay as they are and minima need not be precise.
 EARLY = 2
 # Steps at a weight, and the decrease of the sum of squares from which on they matter.
@@ -44,7 +46,7 @@ MANY, PROBES = 400, 100
 MOST_USED = 0.5
 # It has settled when a weight ten times as large moves the parameters by less than so many
 # standard errors, and standard errors of data alone and together differ by less than this factor.
-SETTLED, AGREE = 0.1, 1.1
+SETTLED, AGREE = 0.1, 1.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,6 +230,9 @@ class Ending:
     weight : float
     stacked : Stacked
     linear : Reduced
+        Both for a larger weight.
+    ratios : array, shape (d,)
+        Of standard errors, at the weight itself.
     settled : bool
     stages : list of Stage
     """
@@ -237,6 +242,7 @@ class Ending:
     weight: float
     stacked: Stacked
     linear: Reduced
+    ratios: FloatArray
     settled: bool
     stages: list[Stage]
 
@@ -290,8 +296,9 @@ def continued(
             parts, term = problem.cell_parts(rest), weight * float((rest**2).sum())
             cells = weight * max(float(each.sum()) for each in parts)
             effect = cell_effect(problem, stacked, linear)
-            fine = cells <= CELL_TERM or bool((effect <= CELL_EFFECT).all())
-            obeyed = term <= min(CELL_SHARE * last, problem.observations.count)
+            count = problem.observations.count
+            fine = cells <= CELL_TERM or (term <= count and bool((effect <= CELL_EFFECT).all()))
+            obeyed = term <= min(CELL_SHARE * last, count)
             if early or (fine if linear.agree else fine or obeyed):
                 break
             finer = refined_splines(problem.splines, parts)
@@ -319,7 +326,19 @@ def continued(
             if used <= MOST_USED * problem.observations.count:
                 problem.update_levels(state, used)
         weight *= GROWTH
-    return Ending(problem, state, weight, stacked, linear, settled, stages)
+    # The field has done what it can: a larger weight costs nothing, and the data, which hold the
+    # field back as the parameters change, count the less for its sensitivities.
+    heavier = problem.linearized(state, HEAVIER * weight)
+    return Ending(
+        problem,
+        state,
+        weight,
+        heavier,
+        Reduced.of(heavier, problem.steps),
+        linear.ratios,
+        settled,
+        stages,
+    )
 
 
 def first_weight(problem: SplineProblem) -> float:

@@ -29,6 +29,8 @@ from twoaxis.splines import GAUSS_POINTS, TensorSplines
 
 # Cells along an axis at the start, by the number of axes.
 FIRST_CELLS = {1: 24, 2: 8, 3: 4}
+# Conditions are as good as exact: their unit as a share of the size of their terms.
+CONDITION_UNIT = 0.1
 # Terms so small as this, relative to the largest, are not told from none.
 SMALLEST_UNIT = 1e-9
 # What the roughness of the field on each face adds to the sum of squares, about.
@@ -193,7 +195,7 @@ class SplineProblem:
     def observed_rows(self, state: State) -> tuple[FloatArray, sparse.csr_matrix]:
         """Return predictions of the readings, and their derivatives by the coefficients."""
         numbers, _ = self.numbers(state.q)
-        found, rows, _, _ = self._observed.linearized(state.coefficients, numbers)
+        found, rows, _ = self._observed.linearized(state.coefficients, numbers)
         return self.readings.take(found), self.readings.take_rows(found, rows)
 
     def field_at(self, state: State, where: FloatArray) -> tuple[FloatArray, sparse.csr_matrix]:
@@ -203,7 +205,7 @@ class SplineProblem:
         """
         numbers, _ = self.numbers(state.q)
         seeing = self.part(self._seeing, where)
-        found, rows, _, _ = seeing.linearized(state.coefficients, numbers)
+        found, rows, _ = seeing.linearized(state.coefficients, numbers)
         every = Readings(self.readings.everywhere(found.shape), None)
         values, rows = every.take(found), every.take_rows(found, rows)
         if self.readings.straight is None:
@@ -250,13 +252,13 @@ class SplineProblem:
         every = [sparse.csr_matrix(self.observations.whiten(rows, self.levels))]
         slopes = [np.zeros((misfit.size, self.dimensions))]
         for part, unit in zip(self._equations, self._units, strict=False):
-            found, rows, by_numbers, _ = part.linearized(state.coefficients, numbers)
+            found, rows, by_numbers = part.linearized(state.coefficients, numbers)
             scale = self._scale(weight) / unit
             values.append((found * scale).ravel())
             every.append(sparse.diags_array(scale.ravel()) @ rows)
             slopes.append((by_numbers * scale[:, :, None]).reshape(-1, self.dimensions) * by_steps)
         if self._conditions is not None:
-            found, rows, _, _ = self._conditions.linearized(state.coefficients, numbers)
+            found, rows, _ = self._conditions.linearized(state.coefficients, numbers)
             factor = np.sqrt(weight) / self._units[-1].item()
             values.append(found.ravel() * factor)
             every.append(rows * factor)
@@ -274,14 +276,14 @@ class SplineProblem:
     def measure(self, state: State) -> None:
         """Take units of equations and conditions from the sizes of their terms in a state."""
         numbers, by_steps = self.numbers(state.q)
-        self._units = []
+        places, _ = self.splines.gauss()
         every = [*self._equations, *([] if self._conditions is None else [self._conditions])]
-        for part in every:
-            _, _, by_numbers, terms = part.linearized(state.coefficients, numbers)
-            of_numbers = ((by_numbers * by_steps / self.steps) ** 2).sum(axis=2)
-            self._units.append(np.sqrt((terms + of_numbers).mean(axis=0)))
+        self._units = [
+            np.sqrt(part.terms(state.coefficients, numbers, by_steps / self.steps, places))
+            for part in every
+        ]
         if self._conditions is not None:
-            self._units[-1] = self._units[-1].max(keepdims=True)
+            self._units[-1] = CONDITION_UNIT * self._units[-1].max(keepdims=True)
         most = max(float(each.max()) for each in self._units[: len(self._equations)]) or 1.0
         self._units = [np.maximum(each, SMALLEST_UNIT * most) for each in self._units]
 

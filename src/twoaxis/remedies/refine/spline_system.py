@@ -46,6 +46,7 @@ class Part:
         splines: TensorSplines,
     ) -> None:
         self._function, self.orders, self.points = function, list(orders), points
+        self._splines = splines
         self._size, self._outputs = splines.size, function.outputs
         places = function.places(numbers, points)
         self._index, self._basis = splines.local(places, self.orders)
@@ -61,23 +62,37 @@ class Part:
 
     def linearized(
         self, coefficients: FloatArray, numbers: FloatArray
-    ) -> tuple[FloatArray, sparse.csr_matrix, FloatArray, FloatArray]:
-        """Return values (N, E), rows (N E, size m), slopes by numbers, and squares of terms.
-
-        The last, (N, E), are sums over all derivatives of the field, each with its size in the
-        whole domain, which does not vanish where the field does.
-        """
-        jets = self.jets(coefficients)
-        found = self._function.linearized(jets, self.orders, numbers, self.points)
-        sizes = (jets**2).mean(axis=1)  # (A, m)
+    ) -> tuple[FloatArray, sparse.csr_matrix, FloatArray]:
+        """Return values (N, E), rows (N E, size m), and slopes by numbers (N, E, d)."""
+        found = self._function.linearized(
+            self.jets(coefficients), self.orders, numbers, self.points
+        )
         if self._function.pointwise:
             rows = self._local_rows(found.by_jets, len(found.values))
-            terms = np.einsum("apem,am->pe", found.by_jets**2, sizes)
-            terms = terms.reshape(-1, *found.values.shape).sum(axis=0)
         else:
             rows = self._full_rows(found.by_jets)
-            terms = np.einsum("rapm,am->r", found.by_jets**2, sizes).reshape(found.values.shape)
-        return found.values, rows, found.by_numbers, terms
+        return found.values, rows, found.by_numbers
+
+    def terms(
+        self, coefficients: FloatArray, numbers: FloatArray, steps: FloatArray, places: FloatArray
+    ) -> FloatArray:
+        """Return the mean squares of the terms that each equation adds up, (E,).
+
+        Terms are derivatives of the values by jets times the sizes of these in the whole domain,
+        which do not vanish where the field does, and those by numbers times `steps`.
+        """
+        found = self._function.linearized(
+            self.jets(coefficients), self.orders, numbers, self.points
+        )
+        index, basis = self._splines.local(places, self.orders)
+        sizes = (np.einsum("apl,plm->apm", basis, coefficients[index]) ** 2).mean(axis=1)
+        equations = found.values.shape[1]
+        if self._function.pointwise:
+            of_jets = np.einsum("apem,am->e", found.by_jets**2, sizes) / len(found.values)
+        else:
+            rows = np.einsum("rapm,am->r", found.by_jets**2, sizes)
+            of_jets = rows.reshape(-1, equations).mean(axis=0)
+        return of_jets + ((found.by_numbers * steps) ** 2).sum(axis=2).mean(axis=0)
 
     def _local_rows(self, by_jets: FloatArray, count: int) -> sparse.csr_matrix:
         local = np.einsum("apem,apl->pelm", by_jets, self._basis)
