@@ -55,6 +55,9 @@ Derivative = Literal["auto", "exact", "difference"]
 STEP = 1e-3
 # Below it a difference is nothing but rounding.
 SMALLEST_STEP = 1e-12
+# Differences are repeated with steps that fit no grid of rounded values, and, where they are zero,
+# with steps so many times wider, to which a parameter is rarely rounded.
+WIDE = 32 * math.pi
 PUBLISHED_STEPS = (5e-4, 1e-3, 2e-3)
 # PyTorch has one level of dual numbers for all threads.
 _DUAL_NUMBERS = RLock()
@@ -156,11 +159,12 @@ def linearize(
 def _check_smooth(around: _Neighbors, columns: FloatArray, rounding: float) -> None:
     """Warn where differences depend on their step, as no derivative does."""
     off = np.zeros(len(around.center))
-    for factor in (1 / math.pi, math.pi):  # which fit no grid of rounded values
+    every, blind = np.arange(len(off)), np.flatnonzero(~columns.any(axis=0))
+    for factor, along in ((1 / math.pi, every), (math.pi, every), (WIDE, blind)):
         other = replace(around, step=around.step * factor)
-        again = _by_differences(other, "").jacobian
+        again = _by_differences(other, "").jacobian if len(along) else columns
         least = np.minimum(around.sizes, other.sizes)
-        for j in range(len(off)):
+        for j in along:
             parts = columns[:, j], again[:, j], around.residual
             off[j] = max(off[j], step_dependence(*parts, float(least[j]), rounding))
     rough = [
