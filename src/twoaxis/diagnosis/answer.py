@@ -265,7 +265,7 @@ def _interval(audit: Audit, name: str) -> str:
     ends = _ends(audit, name)
     if ends is not None:
         level = 100 * float(audit.need("/matched")["level"])
-        return f" ({level:g}% {_range(audit, name, ends)} by the matched fit)"
+        return f" ({level:g}% {_range(audit, ends)} by the matched fit)"
     error = audit.standard_error_percent[name]
     return (
         "" if not math.isfinite(error) else f" (95% ±{percent(1.96 * error)} by the observations)"
@@ -286,7 +286,7 @@ def _matched(audit: Audit, name: str) -> str:
     matched = audit.need("/matched").sel(parameter=name)
     estimate, level = float(matched["estimate"]), 100 * float(matched["level"])
     best = f"{measured(estimate, *ends)}{_unit(audit, name)}"
-    return f"{best} ({level:g}% {_range(audit, name, ends)})"
+    return f"{best} ({level:g}% {_range(audit, ends)})"
 
 
 def separate(audit: Audit, ends: tuple[float, float]) -> list[tuple[float, float]]:
@@ -302,7 +302,7 @@ def separate(audit: Audit, ends: tuple[float, float]) -> list[tuple[float, float
     return [ends]
 
 
-def _range(audit: Audit, name: str, ends: tuple[float, float]) -> str:
+def _range(audit: Audit, ends: tuple[float, float]) -> str:
     """Return an interval in words, or several."""
     parts = separate(audit, ends)
     if len(parts) > MOST_PARTS:
