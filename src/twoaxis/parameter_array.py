@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from twoaxis.arrays import as_array
 from twoaxis.errors import InputError
 from twoaxis.unknown_function import stacked
 
@@ -197,10 +198,8 @@ def arrays_among(arrays: Mapping[str, str]) -> dict[str, ArrayGroup]:
 
 
 def _as_array(what: str, given: Any) -> FloatArray:
-    if hasattr(given, "detach"):
-        given = given.detach().cpu()
     try:
-        array = np.asarray(given, dtype=float)
+        array = as_array(what, given).astype(float)
     except (TypeError, ValueError):
         array = np.array(np.nan)
     if not np.isfinite(array).all():

@@ -798,7 +798,7 @@ def _is_number(value: Any) -> bool:
     """Whether `value` is a finite real number."""
     try:
         return math.isfinite(value)
-    except (TypeError, OverflowError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):  # a tensor may have no value
         return False
 
 

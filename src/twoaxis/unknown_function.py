@@ -27,6 +27,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twoaxis.arrays import as_array
 from twoaxis.errors import AccuracyWarning, InputError
 
 FloatArray = NDArray[np.float64]
@@ -315,10 +316,8 @@ def values_at_nodes(what: str, values: Any, nodes: FloatArray) -> tuple[float, .
     given = values
     if callable(values):
         given = values(nodes)
-    if hasattr(given, "detach"):
-        given = given.detach().cpu()
     try:
-        array = np.asarray(given, dtype=float)
+        array = as_array(what, given).astype(float)
     except (TypeError, ValueError):
         array = np.full(0, np.nan)
     if array.ndim == 2 and array.shape[1] == 1:

@@ -104,6 +104,15 @@ def test_tensors_without_values():
     ):
         with pytest.raises(ta.InputError, match="one dense array of floats"):
             call()
+    for call in (
+        lambda: ta.Parameter(delivered=meta[0, 0], bounds=(0.1, 10)),
+        lambda: ta.Parameter(delivered=TIMES, bounds=(0.1, 10)),
+        lambda: ta.Parameter(bounds=meta[:2, 0]),
+        lambda: ta.ParameterArray(delivered=meta, bounds=(0.1, 10)),
+        lambda: ta.UnknownFunction(nodes=[0, 1], delivered=meta[:2, 0], bounds=(0.1, 10)),
+    ):
+        with pytest.raises(ta.InputError, match="finite"):
+            call()
 
 
 def test_bfloat16():
@@ -121,6 +130,8 @@ def test_bfloat16():
     )  # fmt: skip
     np.testing.assert_array_equal(frozen.data, points.double())
     np.testing.assert_array_equal(frozen.field, points.double()[:, 0])
+    several = ta.ParameterArray(delivered=points[1:3, 0], bounds=(1e-3, 10))
+    np.testing.assert_array_equal(several.delivered, points[1:3, 0].double())
     assert frozen.at(np.zeros(1)) == pytest.approx(np.exp(-TIMES[:, 0].numpy()) - 0.5, abs=0.01)
 
 

@@ -189,6 +189,22 @@ def test_differences_of_a_rounded_parameter_are_told(center):
     assert score(lambda k: k, 1e-3) == pytest.approx(0.125, rel=1e-5)
 
 
+@pytest.mark.parametrize("digits", [1, 2])
+@pytest.mark.parametrize("library", ["numpy", "jax", "torch"])
+def test_a_parameter_that_is_rounded_to_more_than_a_step_is_not_unseen(library, digits):
+    given = {n: ta.Parameter(delivered=1.0, bounds=(0.1, 10)) for n in ("k", "unused")}
+
+    def residual(k, unused):  # noqa: ARG001
+        if library == "numpy":
+            return (np.round(k, digits) - 1.125) * E
+        if library == "jax":
+            return (jnp.round(k, digits) - 1.125) * jnp.array(E)
+        return (torch.round(torch.as_tensor(k), decimals=digits) - 1.125) * torch.tensor(E)
+
+    with pytest.warns(ta.AccuracyWarning, match="does not change with k in small steps"):
+        ta.score(residual, given, POINTWISE, points=POINTS)
+
+
 @pytest.mark.parametrize("at", [0.3, 0.3 + 1e-9, 0.7, 7.1 - 1e-5, 7.1])
 @pytest.mark.parametrize("function", [ta.score, ta.frozen_scan, ta.spectrum, ta.audit])
 def test_nothing_is_evaluated_outside_log_bounds(function, at):

@@ -452,6 +452,31 @@ def test_an_undersampled_profile_is_told(tmp_path):
     assert audit.scan.undersampled == found.undersampled
 
 
+@pytest.mark.parametrize("several", [2, 3])
+def test_an_undersampled_profile_of_several_parameters_is_told(several):
+    linear = {"coordinate": "linear", "scale": 1.0}
+    known = {
+        "w": ta.Parameter(delivered=20.0, bounds=(1.0, 1000.0)),
+        "a": ta.Parameter(delivered=0.5, bounds=(-2.0, 2.0), **linear),
+        "c": ta.Parameter(delivered=0.5, bounds=(-2.0, 2.0), **linear),
+    }
+
+    def residual(w, a, c=0.0):
+        return (1 + a) * np.sin(w * TIMES) - np.sin(61.0 * TIMES) + c + 0.01 * np.cos(3 * TIMES)
+
+    asked = dict(list(known.items())[:several])
+    options = {"view": ta.views.Pointwise(), "points": TIMES}
+    with pytest.warns(ta.AccuracyWarning, match="candidates"):
+        found = ta.frozen_scan(residual, asked, candidates=27, **options)
+    assert found.undersampled > 0
+    audit = ta.audit(residual, asked, **options)
+    assert "scan.undersampled" in [m.code for m in audit.messages]
+    narrow = asked | {"w": ta.Parameter(delivered=61.0, bounds=(60.7, 61.3))}
+    found = ta.frozen_scan(residual, narrow, **options)
+    assert found.undersampled == 0
+    assert found.minimum["w"] == pytest.approx(61, abs=1e-2)
+
+
 def test_a_resolved_profile_is_searched_no_further():
     known = {"k": ta.Parameter(delivered=2.0, bounds=(0.1, 10.0))}
     calls = []

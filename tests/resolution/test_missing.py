@@ -83,3 +83,12 @@ class TestLater:
         complete = live.observed(COMPLETE, None)
         assert len(complete.values) == 40
         assert dropped(complete.messages) == []
+
+
+def test_data_of_fewer_entries_and_both_ways_to_pass_them():
+    with pytest.raises(ta.InputError, match=r'layouts=\{"observed".*missing="drop"'):
+        resolved(COMPLETE[KEPT])
+    chosen = resolved(COMPLETE[KEPT], layouts={"observed": KEPT})
+    left = resolved(DATA, missing="drop")
+    estimates = (each.data["data_estimate"].item() for each in (chosen, left))
+    assert next(estimates) == pytest.approx(next(estimates), rel=1e-9)

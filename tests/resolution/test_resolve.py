@@ -335,6 +335,22 @@ def test_saved_results_load_again_and_open_with_plain_xarray(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize(("replicas", "draws"), [(200, 20_000), (16_000, 2_000)])
+def test_very_many_replicas_are_resampled_less_often(replicas, draws):
+    made = []
+
+    def counted(clusters, members, draws, seed):  # noqa: ARG001
+        made.append(draws)
+        yield np.ones((draws, len(clusters)))
+
+    found = ta.resolve(lambda x: x * np.ones(4), {"x": RATE["rate"]}, 0.1, replicas=replicas)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("twoaxis.statistics.bootstrap._weight_chunks", counted)
+        found.summary()
+        found.interval("mean")
+    assert made == [draws, draws]
+
+
 def test_names_are_escaped_in_html():
     found = ta.resolve(
         lambda **p: decay(p["<script>"]),

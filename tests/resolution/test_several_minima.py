@@ -115,5 +115,15 @@ def test_an_audit_of_other_data_tells_their_intervals():
     frozen = ta.FrozenResidual(
         lambda w: (w - 3.0) * TIMES, {"w": W}, TIMES, view=ta.views.Pointwise()
     )
-    found = ta.audit(frozen, data=noisy(22), resolution=resolution)
-    assert "resolution.separate_intervals" in [m.code for m in found.messages]
+    tolerance = ta.Tolerance(material=50.0, resolution=50.0, preference=50.0)
+    found = ta.audit(frozen, data=noisy(22), resolution=resolution, tolerance=tolerance)
+    (told,) = [m for m in found.messages if m.code == "resolution.separate_intervals"]
+    matched = found.group("/matched").sel(parameter="w")
+    assert (matched["lower"], matched["upper"]) == (
+        told.numbers["lower 1"],
+        told.numbers["upper 3"],
+    )
+    assert "(95% 0.95 to 1.11 or 1.708 to 1.778 or 3.01 to 3.16 by the matched fit)" in found.answer
+    # Within the outermost ends, and in none of the intervals.
+    assert "outside those intervals" in found.answer
+    assert len([line for line in str(found).splitlines() if line.startswith("    or  ")]) == 2

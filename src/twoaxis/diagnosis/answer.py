@@ -24,6 +24,8 @@ Severity = Literal["good", "attention", "bad", "neutral"]
 
 # Beyond this many parameters of interest the answer counts them.
 MOST_PARAMETERS = 4
+# Beyond so many separate intervals of a parameter the answer counts them.
+MOST_PARTS = 3
 
 _SEVERITY: Mapping[Route, Severity] = {
     **dict.fromkeys(QUESTION_ROUTES, "bad"),
@@ -198,10 +200,12 @@ def _outside(audit: Audit, name: str) -> str:
     """Say that a value lies outside of its interval, where no test contradicts it."""
     ends, delivered = _ends(audit, name), audit.parameters[name].delivered
     assert delivered is not None
-    if ends is None or ends[0] <= delivered <= ends[1]:
+    parts = separate(audit, ends) if ends else []
+    if not parts or any(low <= delivered <= high for low, high in parts):
         return ""
     level = f"{100 * audit.level:g}%"
-    return f"outside that interval, but not contradicted at the {level} level of the tests"
+    what = "that interval" if len(parts) == 1 else "those intervals"
+    return f"outside {what}, but not contradicted at the {level} level of the tests"
 
 
 def _asked(audit: Audit) -> str:
@@ -261,8 +265,7 @@ def _interval(audit: Audit, name: str) -> str:
     ends = _ends(audit, name)
     if ends is not None:
         level = 100 * float(audit.need("/matched")["level"])
-        low, high = (measured(end, *ends) for end in ends)
-        return f" ({level:g}% {low} to {high} by the matched fit)"
+        return f" ({level:g}% {_range(audit, ends)} by the matched fit)"
     error = audit.standard_error_percent[name]
     return (
         "" if not math.isfinite(error) else f" (95% ±{percent(1.96 * error)} by the observations)"
@@ -282,9 +285,31 @@ def _matched(audit: Audit, name: str) -> str:
         return ""
     matched = audit.need("/matched").sel(parameter=name)
     estimate, level = float(matched["estimate"]), 100 * float(matched["level"])
-    low, high = (measured(end, *ends) for end in ends)
     best = f"{measured(estimate, *ends)}{_unit(audit, name)}"
-    return f"{best} ({level:g}% {low} to {high})"
+    return f"{best} ({level:g}% {_range(audit, ends)})"
+
+
+def separate(audit: Audit, ends: tuple[float, float]) -> list[tuple[float, float]]:
+    """Return the intervals that the data allow, lowest first, of which `ends` are the outermost."""
+    for message in audit.messages:
+        known = message.numbers
+        if message.code != "resolution.separate_intervals":
+            continue
+        places = range(1, int(known["intervals"]) + 1)
+        parts = [(known[f"lower {k}"], known[f"upper {k}"]) for k in places]
+        if (parts[0][0], parts[-1][1]) == ends:
+            return parts
+    return [ends]
+
+
+def _range(audit: Audit, ends: tuple[float, float]) -> str:
+    """Return an interval in words, or several."""
+    parts = separate(audit, ends)
+    if len(parts) > MOST_PARTS:
+        low, high = (measured(end, *ends) for end in ends)
+        return f"{len(parts)} separate intervals from {low} to {high}"
+    words = (" to ".join(measured(end, *part) for end in part) for part in parts)
+    return " or ".join(words)
 
 
 def _unit(audit: Audit, name: str) -> str:

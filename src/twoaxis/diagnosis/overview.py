@@ -9,6 +9,7 @@ import math
 from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
+from twoaxis.diagnosis.answer import separate
 from twoaxis.diagnosis.functions import largest_node, place_of
 from twoaxis.parameters import Parameters
 from twoaxis.text import number, p_value, percent, sentence, shortened, visible
@@ -184,9 +185,10 @@ def _matched_rows(audit: Audit, name: str) -> list[Row]:
         return []
     one = {n: float(v) for n, v in group.sel(parameter=name).data_vars.items() if not v.dims}
     level = f"{100 * one['level']:g}% profile interval"
-    rows = [
-        Row("matched estimate", number(one["estimate"], ".5g")),
-        Row(level, f"{number(one['lower'])} to {number(one['upper'])}"),
+    parts = separate(audit, (one["lower"], one["upper"]))
+    rows = [Row("matched estimate", number(one["estimate"], ".5g"))] + [
+        Row(level if k == 0 else "  or", f"{number(low)} to {number(high)}")
+        for k, (low, high) in enumerate(parts)
     ]
     if not math.isnan(one["deviation_percent"]):
         own = percent(one["deviation_percent"])

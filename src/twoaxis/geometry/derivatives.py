@@ -55,6 +55,8 @@ Derivative = Literal["auto", "exact", "difference"]
 STEP = 1e-3
 # Below it a difference is nothing but rounding.
 SMALLEST_STEP = 1e-12
+# A parameter whose derivative is zero may be rounded: steps so many times smaller and larger tell.
+WIDE = 100.0
 PUBLISHED_STEPS = (5e-4, 1e-3, 2e-3)
 # PyTorch has one level of dual numbers for all threads.
 _DUAL_NUMBERS = RLock()
@@ -126,6 +128,8 @@ def linearize(
         else:
             columns, doubt = _verified(frozen, center, output, residual, exact, check)
             if columns is not None:
+                if check:
+                    _check_rounded(around, columns)
                 found = replace(_from_exact(around, columns, *exact), requested=derivative)
                 return _representable(found, frozen) if check else found
         if derivative == "exact":
@@ -149,12 +153,13 @@ def linearize(
     found = replace(found, requested=derivative)
     if not check:
         return found
-    _check_smooth(around, found.jacobian, rounding_unit(output))
+    if _check_smooth(around, found.jacobian, rounding_unit(output)):
+        _check_rounded(around, found.jacobian)
     return _representable(found, frozen)
 
 
-def _check_smooth(around: _Neighbors, columns: FloatArray, rounding: float) -> None:
-    """Warn where differences depend on their step, as no derivative does."""
+def _check_smooth(around: _Neighbors, columns: FloatArray, rounding: float) -> bool:
+    """Warn where differences depend on their step, as no derivative does; else return True."""
     off = np.zeros(len(around.center))
     for factor in (1 / math.pi, math.pi):  # which fit no grid of rounded values
         other = replace(around, step=around.step * factor)
@@ -176,6 +181,29 @@ def _check_smooth(around: _Neighbors, columns: FloatArray, rounding: float) -> N
                 "a solver inside of it stops too early, or it changes within one step: leave "
                 f"rounding out, or pass another step than step={around.step:g}, such as 0.05 "
                 "against rounding"
+            ),
+            stacklevel=4,
+        )
+    return not rough
+
+
+def _check_rounded(around: _Neighbors, columns: FloatArray) -> None:
+    """Warn of parameters without a derivative that change the residual further away."""
+    near, wide = (replace(around, step=around.step * by) for by in (1 / WIDE, WIDE))
+
+    def same(there: _Neighbors, j: int) -> bool:
+        return all(np.array_equal(there.along(j, k), there.residual) for k, _ in there.rule(j, 1))
+
+    rounded = [
+        name
+        for j, name in enumerate(around.frozen.names)
+        if not columns[:, j].any() and same(near, j) and not same(wide, j)
+    ]
+    if rounded:
+        warnings.warn(
+            AccuracyWarning(
+                f"the residual does not change with {', '.join(rounded)} in small steps, only in "
+                "wide ones, as if it rounded: leave rounding out"
             ),
             stacklevel=4,
         )

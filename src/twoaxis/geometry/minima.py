@@ -9,12 +9,13 @@ one can lie between them: with the spacing :math:`s` the residual is not resolve
           > \tfrac12\,s \max(\lVert J_k\rVert_M, \lVert J_{k+1}\rVert_M),
 
 as where it changes by half a period. There the grid is made finer. With several, a grid over the
-bounds gives starts for bounded nonlinear least squares.
+bounds gives starts for bounded nonlinear least squares, and such intervals are counted along each
+parameter through the lowest minimum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -42,6 +43,8 @@ FLAT = 1e-12
 UNRESOLVED = 0.5
 # Most evaluations between grid points, for each of them.
 MOST_BETWEEN = 10
+# So many parameters that fewer places are left along each are not searched for such intervals.
+FEWEST_ALONG = 9
 # Step of the differences that refine a minimum, where derivatives are not exact.
 FINE_STEP = 1e-5
 # Times that a search for a minimum is narrowed, each time to a quarter.
@@ -326,7 +329,7 @@ class OneParameterScan:
 
         Returns minima below `best`, and the number of intervals that were too many to search.
         """
-        found, pieces = [], self._pieces(grid, places, best)
+        found, pieces = [], pieces_along(self.profile, grid[:, None], places, best)
         left_out = len(pieces)
         budget = MOST_BETWEEN * len(grid)
         for count, k in sorted((count, k) for k, count in pieces.items()):
@@ -342,31 +345,6 @@ class OneParameterScan:
             if self.profile.value(place) < best - tie:
                 found.append(place)
         return found, left_out
-
-    def _pieces(self, grid: FloatArray, places: list[float], best: float) -> dict[int, int]:
-        """Return into how many pieces an interval must be cut, for those to be searched."""
-        spacing, found = float(grid[1] - grid[0]), {}
-        before: Linearization | None = None
-        for k, at in enumerate(grid.tolist()):
-            here = self.profile.linearized(np.array([at]), FINE_STEP)
-            left, before = before, here
-            if left is None:
-                continue
-            slopes = [left.jacobian[:, 0], here.jacobian[:, 0]]
-            change = here.residual - left.residual
-            columns = [left.residual, here.residual, *slopes, change - spacing / 2 * sum(slopes)]
-            sizes = np.column_stack(columns)
-            gram = self.profile.metric.quadratic(sizes, sizes)
-            norms = np.sqrt(np.maximum(np.diag(gram), 0.0))
-            least, reach = min(norms[:2]), spacing * max(norms[2:4])
-            if least - reach >= np.sqrt(best):
-                continue  # so far the residual does not fall
-            if norms[4] > UNRESOLVED * reach:
-                found[k - 1] = int(min(np.ceil(2 * reach / least), 1e9)) if least > 0 else 4
-            elif gram[0, 2] < 0 < gram[1, 3]:  # a minimum of its own, if it is not known
-                known = (grid[k - 1] - spacing <= place <= at + spacing for place in places)
-                found |= {} if any(known) else {k - 1: 4}
-        return found
 
     def _minima(self, grid: FloatArray, profile: FloatArray) -> list[float]:
         """Coordinates of all local minima, those on a bound included."""
@@ -430,6 +408,38 @@ class OneParameterScan:
             ends = max(middle - width / 8, left), min(middle + width / 8, right)
             return self._refined(ends[0], middle, ends[1], depth + 1)
         return near
+
+
+def pieces_along(
+    profile: Profile, line: FloatArray, places: Sequence[float], best: float, j: int = 0
+) -> dict[int, int]:
+    """Return into how many pieces intervals of a line must be cut, for those to be searched.
+
+    The line, (n, d), is evenly spaced along coordinate j; `places` are known minima on it.
+    """
+    grid, found = line[:, j], {}
+    spacing = float(grid[1] - grid[0])
+    before: Linearization | None = None
+    for k, at in enumerate(line):
+        here = profile.linearized(at, FINE_STEP)
+        left, before = before, here
+        if left is None:
+            continue
+        slopes = [left.jacobian[:, j], here.jacobian[:, j]]
+        change = here.residual - left.residual
+        columns = [left.residual, here.residual, *slopes, change - spacing / 2 * sum(slopes)]
+        sizes = np.column_stack(columns)
+        gram = profile.metric.quadratic(sizes, sizes)
+        norms = np.sqrt(np.maximum(np.diag(gram), 0.0))
+        least, reach = min(norms[:2]), spacing * max(norms[2:4])
+        if least - reach >= np.sqrt(best):
+            continue  # so far the residual does not fall
+        if norms[4] > UNRESOLVED * reach:
+            found[k - 1] = int(min(np.ceil(2 * reach / least), 1e9)) if least > 0 else 4
+        elif gram[0, 2] < 0 < gram[1, 3]:  # a minimum of its own, if it is not known
+            known = (grid[k - 1] - spacing <= place <= grid[k] + spacing for place in places)
+            found |= {} if any(known) else {k - 1: 4}
+    return found
 
 
 def _lowest_first(
@@ -518,7 +528,21 @@ class SeveralParameterScan:
             and _apart(self._relative(q), self._relative(minima[0][0])) < 100 * APART
         ]
         spread = float(np.ptp(np.stack(reached), axis=0).max()) if reached else 0.0
-        return Found(*slices, self._grid_minimum(grid, profile), _lowest_first(minima), spread)
+        lowest = _lowest_first(minima)
+        q, best, _ = lowest[0]
+        count, lower = candidates // dimension, best > FLAT * profile.max()  # zero is the lowest
+        asked = not exact and lower and count >= FEWEST_ALONG
+        unresolved = self._unresolved(q, best, count) if asked else 0
+        return Found(*slices, self._grid_minimum(grid, profile), lowest, spread, unresolved)
+
+    def _unresolved(self, q: FloatArray, best: float, count: int) -> int:
+        """Count intervals along each parameter through a minimum in which a deeper one may lie."""
+        found = 0
+        for j, (low, high) in enumerate(zip(*self.profile.frozen.coordinate_bounds, strict=True)):
+            line = np.tile(q, (count, 1))
+            line[:, j] = np.linspace(low, high, count)
+            found += len(pieces_along(self.profile, line, [q[j]], best, j))
+        return found
 
     def _relative(self, q: FloatArray) -> FloatArray:
         """Coordinates as fractions of the box, in which distances mean the same everywhere."""

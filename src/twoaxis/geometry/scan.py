@@ -247,8 +247,9 @@ class FrozenScan(CenteredResult):
         """Number of intervals between candidates in which a deeper minimum may lie unseen.
 
         With one parameter the scan also looks between candidates where the derivatives of the
-        residual say that it can be lower there. It counts those that were too many. More
-        `candidates` or narrower bounds help.
+        residual say that it can be lower there. It counts those that were too many; with several,
+        all along each parameter through the lowest minimum. More `candidates` or narrower bounds
+        help.
         """
         return int(self.data.attrs["undersampled"])
 
@@ -405,7 +406,8 @@ def frozen_scan(
         Candidates along a parameter, evenly spaced in its coordinate. With one parameter the scan
         also looks between them where derivatives of the residual say that it can be lower there,
         and an `AccuracyWarning` says where that would take too long. With two parameters the grid
-        has this many along each; with more, fewer, so that it stays affordable.
+        has this many along each; with more, fewer, so that it stays affordable, and a warning says
+        where the residual changes too fast for it.
     starts : int
         With several parameters: how many of the lowest grid points are refined by bounded
         nonlinear least squares, beside the center.

@@ -317,7 +317,8 @@ def checked_data(
             raise InputError(
                 f"data in the shape {shape} that forward returns, or one array for each layout",
                 f"the shape {array.shape}",
-                "pass a mapping from layout names to the values observed there",
+                'pass layouts={"observed": ...}, flat indices that the data belong to, or NaN for '
+                'what was not observed and missing="drop"; for several layouts, a mapping',
             )
     kept, dropped = dict(layouts), {}
     for name, values in named.items():

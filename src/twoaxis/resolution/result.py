@@ -45,6 +45,8 @@ Statistic = Literal["mean", "median", "p90"]
 
 # Draws and seed of the bootstrap are those published for the recoverability block.
 BOOTSTRAP_DRAWS = 20_000
+# Fewer where so many replicas would be drawn that printing takes long, but at least so many.
+MOST_DRAWN, FEWEST_DRAWS = 32_000_000, 2_000
 BOOTSTRAP_SEED = 20260719
 DATA_TITLE = "Matched fit to the data"
 # Directions in a file must be eigenvectors of its information, up to this share of the largest
@@ -468,7 +470,7 @@ class Resolution(CenteredResult):
         return cluster_bootstrap(
             lambda weights: weighted_statistic(statistic, values, weights),
             clusters,
-            draws=BOOTSTRAP_DRAWS,
+            draws=self._draws,
             seed=BOOTSTRAP_SEED,
             level=level,
         )
@@ -548,6 +550,10 @@ class Resolution(CenteredResult):
             table["nuisance"] = [parameters[name].nuisance for name, _ in rows]
         return table.droplevel("parameter") if len(self.names) == 1 else table
 
+    @property
+    def _draws(self) -> int:
+        return min(BOOTSTRAP_DRAWS, max(FEWEST_DRAWS, MOST_DRAWN // self.replicas))
+
     def _mean_intervals(self, names: list[str]) -> tuple[FloatArray, FloatArray]:
         """Return the 95% ends of every mean in the summary, from one bootstrap for all."""
         # (parameter, layout, replica)
@@ -558,7 +564,7 @@ class Resolution(CenteredResult):
         estimates = bootstrap_estimates(
             lambda weights: weights @ by_replica.T / self.replicas,
             np.arange(self.replicas),
-            draws=BOOTSTRAP_DRAWS,
+            draws=self._draws,
             seed=BOOTSTRAP_SEED,
         )
         low, high = np.quantile(estimates, [0.025, 0.975], axis=0)
@@ -677,7 +683,7 @@ class Resolution(CenteredResult):
                 [weighted_statistic(kind, row, weights) for row in rows for kind in kinds], axis=-1
             ),
             clusters,
-            draws=BOOTSTRAP_DRAWS,
+            draws=self._draws,
             seed=BOOTSTRAP_SEED,
         )
         ends = np.quantile(estimates, [0.025, 0.975], axis=0).T.tolist()

@@ -12,6 +12,9 @@ T = np.linspace(0, 5, 51)
 RATE = {"rate": ta.Parameter(truth=1.0, delivered=0.5, bounds=(0.1, 10))}
 
 
+DRAWN = np.random.default_rng(0)
+
+
 def decay(rate):
     return np.exp(-rate * T)
 
@@ -149,6 +152,7 @@ def test_darcy_has_two_parameters_and_a_better_layout_than_the_published():
         ({"forward": lambda rate: rate * np.full(51, np.nan)}, "room for 0"),
         ({"forward": lambda rate: np.ones(51) + 0 * rate}, "depend on the parameters"),
         ({"forward": lambda rate: rate // 0}, "to work at the center"),
+        ({"forward": lambda rate: decay(rate) + DRAWN.random(51)}, "deterministic"),
         ({"forward": lambda speed: speed * T}, "keywords"),
     ],
 )

@@ -502,6 +502,8 @@ def whitened_slopes(request: Request, progress: bool) -> tuple[FloatArray, Float
             worst = np.maximum(worst, rough)
             slopes[p], present_slopes[p] = white[candidate], white[present]
             advance(1)
+    if worst.max() > DERIVATIVE_ACCURACY:
+        model.check_deterministic()
     for name, share in zip(model.parameters, worst.tolist(), strict=True):
         if share > DERIVATIVE_ACCURACY:
             text = (
