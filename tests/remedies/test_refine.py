@@ -169,9 +169,8 @@ def test_standard_errors_are_those_of_the_data_where_the_network_cannot_follow_t
     resolved = ta.resolve(found, replicas=2, progress=False)
     mean = 100 * found.standard_error["rate"] / found.values["rate"] * np.sqrt(2 / np.pi)
     assert_allclose(resolved.fisher_error_percent[0], mean, rtol=1e-3)
-    (told,) = found.messages
-    assert told.code == "refine.standard_error"
-    assert told.numbers["rate"] > 3
+    told = {message.code: message.numbers for message in found.messages}
+    assert told["refine.standard_error"]["rate"] > 3
     assert not found.trusted
 
 
@@ -309,11 +308,7 @@ def test_precise_data_release_a_parameter_that_they_contradict():
     found = ta.refine(
         subject, np.exp(-0.1 * np.pi**2 * t) * np.cos(np.pi * x), noise=0.005, progress=False
     )
-    # What eight units leave of data without noise is not white: half of the noise that is declared.
-    assert found.status == SETTLED
-    assert [m.code for m in found.messages if m.severity == "warning"] == [
-        "refine.misfit_whiteness"
-    ]
+    assert found.trusted
     assert_allclose(found.values["k"], 0.1, atol=0.1 * found.standard_error["k"])
 
 
@@ -343,7 +338,7 @@ def test_the_weight_grows_no_further_than_the_network_can_follow():
 def test_a_step_has_more_rows_than_weights():
     """With fewer of them it fits the drawn points, and the equation is where it was in between."""
     subject = plane(width=24, points=3000)
-    model = StackedModel(subject, np.zeros(90), 0.1)
+    model = StackedModel(subject, ta.Observations(np.zeros(90), at=subject.observed, noise=0.1))
     drawn = drawn_points(model, model.weights.start, model.start, np.random.default_rng(0))
     assert len(drawn) + 90 == 2 * model.weights.start.size > 1000
     assert len(np.unique(drawn, axis=0)) == len(drawn)

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.optimize import least_squares
 
 import twoaxis as ta
+from twoaxis.gauss_newton import Continuation
 
 torch = pytest.importorskip("torch")
 
@@ -89,8 +91,8 @@ def test_several_outputs_with_gaps():
     both[30:, 1] = np.nan
     found = refined(frozen(), ta.Observations(both, at=TIMES, noise=NOISE))
     assert found.data.sizes["observation"] == 38 + 30
-    fitted = found.frozen.weights.field(found.frozen.weights.start, TIMES[:, None])
-    assert_allclose(found.data["fitted"], fitted[~np.isnan(both)])
+    fitted, _ = found.predict(TIMES[:, None])
+    assert_allclose(found.data["fitted"], fitted[~np.isnan(both).ravel()])
     assert abs(found.values["rate"] - RATE) < 4 * found.standard_error["rate"]
     turned = ta.Observations(both[:, ::-1], at=TIMES, noise=NOISE, of=(1, 0))
     assert_allclose(refined(frozen(), turned).values["rate"], found.values["rate"], rtol=1e-8)
@@ -102,19 +104,61 @@ def test_noise_of_unknown_size(plain):
     assert_allclose(found.values["rate"], plain.values["rate"], rtol=1e-3)
 
 
+def exact(data):
+    """Return least squares of the logarithm of the rate, and its standard error."""
+
+    def rest(q):
+        return data.whiten(data.take(np.exp(-np.exp(q[0]) * TIMES)) - data.readings)
+
+    found = least_squares(rest, [np.log(RATE)], xtol=1e-12, ftol=1e-12)
+    return float(np.exp(found.x[0])), float(np.exp(found.x[0]) / np.linalg.norm(found.jac))
+
+
 @pytest.mark.parametrize(
-    "wrong",
+    "noise",
     [
         dict(noise=np.linspace(0.01, 0.03, 40)),
-        dict(noise=0.01**2 * (1 + np.eye(40))),
-        dict(sensors=np.arange(40) % 2),
+        dict(noise=0.02**2 * 0.8 ** np.abs(np.subtract.outer(np.arange(40), np.arange(40)))),
         dict(noise=0.1, transform="log"),
     ],
 )
-def test_other_noise_is_refused(wrong):
-    values = np.abs(GAPS)
+def test_noise_of_any_kind(noise):
+    data = ta.Observations(np.abs(GAPS), at=TIMES, of=0, **noise)
+    found = refined(frozen(), data)
+    value, error = exact(data)
+    assert_allclose(found.values["rate"], value, atol=0.02 * error)
+    assert_allclose(found.standard_error["rate"], error, rtol=0.02)
+    assert found.data.attrs["how"].startswith("a field of")
+    loaded = ta.resolve(found, replicas=5, progress=False)
+    assert_allclose(loaded.fisher_error_percent[0], 100 * error / value * 0.7979, rtol=0.03)
+
+
+def test_noise_of_unknown_size_by_sensor():
+    sensors = np.arange(40) % 2
+    smooth = np.exp(-RATE * TIMES)
+    values = smooth + np.where(sensors, 5.0, 1.0) * (DATA - smooth)
+    found = refined(frozen(), ta.Observations(values, at=TIMES, of=0, sensors=sensors))
+    levels = found.data["noise_level"].values
+    assert_allclose(levels[:2], [NOISE, 5 * NOISE], rtol=0.4)
+    assert abs(found.values["rate"] - RATE) < 3 * found.standard_error["rate"]
+
+
+def half_of(model, points):
+    return model(points)[:, 0] / 2
+
+
+def test_a_function_of_the_model_that_was_observed():
+    half = ta.Observations(DATA / 2, at=TIMES, noise=NOISE / 2, of=half_of)
+    whole = ta.Observations(DATA, at=TIMES, noise=NOISE, of=0)
+    some, every = (refined(frozen(), data) for data in (half, whole))
+    assert_allclose(some.values["rate"], every.values["rate"], rtol=1e-5)
+    assert_allclose(some.standard_error["rate"], every.standard_error["rate"], rtol=1e-3)
+
+
+def test_the_network_itself_takes_one_size_of_noise():
+    data = ta.Observations(GAPS, at=TIMES, of=0, noise=np.linspace(0.01, 0.03, 40))
     with pytest.raises(ta.InputError, match="for a refinement") as error:
-        refined(frozen(), ta.Observations(values, at=TIMES, of=0, **wrong))
+        refined(frozen(), data, continuation=Continuation())
     assert "one number as noise" in error.value.fix
 
 

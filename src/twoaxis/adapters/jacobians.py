@@ -312,6 +312,7 @@ class TorchFunction(PointFunction):
         ][0 if pointwise else 2 :]
 
     def inputs(self, points: FloatArray) -> Any:
+        """Return points as a tensor that can be differentiated by."""
         tensor = self.torch.tensor(points, dtype=self.torch.float64, device=self._device)
         return tensor.requires_grad_(True)
 
@@ -355,6 +356,7 @@ class TorchFunction(PointFunction):
             return as_numpy(self._pulled(found, self._tensors, self.like(along), ()))
 
     def like(self, array: FloatArray) -> Any:
+        """Return an array as a tensor like the weights."""
         return self.torch.as_tensor(array, dtype=self.torch.float64, device=self._device)
 
     def _pulled(

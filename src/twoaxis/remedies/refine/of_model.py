@@ -48,6 +48,7 @@ def refine_model(
     continuation: Continuation | None,
     seed: int,
     progress: bool,
+    why: str,
 ) -> Refinement:
     """Refine a model of another library, in NumPy, with its own derivatives."""
     began = time.perf_counter()
@@ -93,7 +94,7 @@ def refine_model(
         model.known,
         path,
         end,
-        model.weights.how,
+        f"the network itself, because {why}; {model.weights.how}",
         time.perf_counter() - began,
         [
             *few_points,

@@ -133,8 +133,7 @@ def refine_on_splines(
     generator = np.random.default_rng(seed)
     with one_thread(), progress_bar("refining", 2 * MAX_STAGES, progress) as advance:
         ending, notes = _best(problem, frozen, generator, advance)
-        found = _result(ending, generator, time.perf_counter() - began, notes, frozen)
-    return found
+        return _result(ending, time.perf_counter() - began, notes, frozen)
 
 
 def _best(
@@ -217,7 +216,6 @@ def shown(known: Parameters, q: FloatArray) -> str:
 
 def _result(
     ending: Ending,
-    generator: np.random.Generator,
     seconds: float,
     notes: Sequence[Any],
     frozen: FrozenResidual | None,
@@ -225,7 +223,7 @@ def _result(
     """Return what a continuation found."""
     problem, state, linear = ending.problem, ending.state, ending.linear
     data, known = problem.observations, problem.known
-    free = FreeField.of(linear, ending.stacked, generator)
+    free = FreeField.of(linear, ending.stacked)
     predicted, rows = problem.observed_rows(state)
     tangent = linear.tangent / problem.steps
     freedom = np.inf if data.noise_known else max(1.0, data.count - len(known) - free.count)
@@ -251,7 +249,7 @@ def _result(
         [each.misfit for each in stages],
         [each.residual for each in stages],
         [each.q for each in stages],
-        [each.standard_errors for each in stages],
+        [*(each.standard_errors for each in stages[:-1]), linear.standard_errors],
     )
     shape = " x ".join(str(size) for size in problem.splines.shape)
     fields = "" if problem.slot.outputs == 1 else f" for each of {problem.slot.outputs} outputs"

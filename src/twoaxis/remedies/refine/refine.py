@@ -109,12 +109,12 @@ def refine(
                 "leave them out: the network of a frozen residual is its own",
             )
         observations = observations_of(subject, data, noise)
-        problem, reason = None, ""
+        why_network = "as continuation= asks"
         if continuation is None:
-            problem, reason = spline_problem(subject, observations)
-        if problem is not None:
-            return refine_on_splines(subject, problem, seed, progress)
-        return refine_model(subject, observations, continuation, seed, progress)
+            problem, why_network = spline_problem(subject, observations)
+            if problem is not None:
+                return refine_on_splines(subject, problem, seed, progress)
+        return refine_model(subject, observations, continuation, seed, progress, why_network)
     # Not at the top: models of other libraries need no JAX.
     with needs_extra("train", "twoaxis.refine of a run or a built-in problem"):
         from twoaxis.remedies.refine.of_run import refine_run

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import linalg
 
 from twoaxis.arrays import FloatArray
+from twoaxis.errors import InputError
 from twoaxis.remedies.refine.spline_problem import SplineProblem, Stacked, State
 from twoaxis.remedies.refine.spline_system import Factor, Normal
 from twoaxis.splines import TensorSplines
@@ -24,8 +25,8 @@ MAX_COEFFICIENTS = 12_000
 # The first weight of the equation as a share of the sum of squared signal-to-noise ratios, its
 # growth, and the largest number of weights.
 FIRST_SHARE, MIN_FIRST, GROWTH, MAX_STAGES = 0.005, 10.0, 10.0, 12
-# The weight of the equation for standard errors, in that of the last stage.
-HEAVIER = 10.0
+# The weight of the equation for standard errors, in that of the last stage, at most.
+HEAVIER = 100.0
 # At the first weights, cells stay as they are and minima need not be precise.
 EARLY = 2
 # Steps at a weight, and the decrease of the sum of squares from which on they matter.
@@ -38,7 +39,7 @@ MAX_MOVE = 1.0
 # squares, or moves no parameter by more than so many standard errors.
 CELL_TERM, CELL_EFFECT = 0.02, 0.01
 # The weight grows while a ten times larger one leaves at most this share of the equation's term,
-# and that is at most one for each reading. Cells with more than a tenth of the largest part are cut.
+# and that is at most one for each reading. Cells with this share of the largest part are cut.
 CELL_SHARE, CUT = 0.5, 0.1
 # Free directions of the field are found among all readings up to so many, or in so many probes.
 MANY, PROBES = 400, 100
@@ -114,11 +115,11 @@ class FreeField:
     basis: FloatArray
 
     @classmethod
-    def of(cls, linear: Reduced, stacked: Stacked, generator: np.random.Generator) -> FreeField:
+    def of(cls, linear: Reduced, stacked: Stacked) -> FreeField:
         """Find them: all, or those in a random subspace of the readings where these are many."""
         observed, draw = stacked.observed, np.eye(stacked.data)
         if stacked.data > MANY:
-            draw = generator.standard_normal((stacked.data, PROBES))
+            draw = np.random.default_rng(0).standard_normal((stacked.data, PROBES))
             draw = observed @ linear.factor.solve(observed.T @ draw)
             draw = np.linalg.qr(observed @ linear.factor.solve(observed.T @ draw))[0]
         solved = linear.factor.solve(np.asarray(observed.T @ draw))
@@ -321,31 +322,40 @@ def continued(
         if early:  # the field was none yet at the start
             problem.measure(state)
         if not problem.observations.noise_known:
-            used = FreeField.of(linear, stacked, np.random.default_rng(0)).count
-            used += problem.dimensions
-            if used <= MOST_USED * problem.observations.count:
-                problem.update_levels(state, used)
+            _update_levels(problem, state, linear, stacked)
         weight *= GROWTH
-    # The field has done what it can: a larger weight costs nothing, and the data, which hold the
-    # field back as the parameters change, count the less for its sensitivities.
-    heavier = problem.linearized(state, HEAVIER * weight)
-    return Ending(
-        problem,
-        state,
-        weight,
-        heavier,
-        Reduced.of(heavier, problem.steps),
-        linear.ratios,
-        settled,
-        stages,
-    )
+    # The field has done what it can: a larger weight costs nothing where cells are fine, and the
+    # data, which hold the field back as the parameters change, count the less for sensitivities.
+    heavier = weight * float(np.clip(1 / max(cells, 1e-300), 1.0, HEAVIER))
+    stacked = problem.linearized(state, heavier)
+    if not problem.observations.noise_known:
+        final = Reduced.of(stacked, problem.steps)
+        _update_levels(problem, state, final, stacked)
+        stacked = problem.linearized(state, heavier)
+    ended = Reduced.of(stacked, problem.steps)
+    return Ending(problem, state, weight, stacked, ended, linear.ratios, settled, stages)
+
+
+def _update_levels(problem: SplineProblem, state: State, linear: Reduced, stacked: Stacked) -> None:
+    """Estimate noise that is not known, while the fit does not use most of the readings."""
+    used = FreeField.of(linear, stacked).count + problem.dimensions
+    if used <= MOST_USED * problem.observations.count:
+        problem.update_levels(state, used)
 
 
 def first_weight(problem: SplineProblem) -> float:
     """Return a weight of the equation at which the data decide on the field."""
     data = problem.observations
-    whitened = data.whiten(data.readings, problem.levels)
-    return max(MIN_FIRST, FIRST_SHARE * float(whitened @ whitened))
+    with np.errstate(over="ignore"):
+        whitened = data.whiten(data.readings, problem.levels)
+        squares = float(whitened @ whitened)
+    if not np.isfinite(squares):
+        raise InputError(
+            "readings and noise whose squared ratios are finite",
+            f"readings of up to {np.abs(whitened).max():.3g} noise levels",
+            "check the noise, or leave it out: it is then estimated",
+        )
+    return max(MIN_FIRST, FIRST_SHARE * squares)
 
 
 def cell_effect(problem: SplineProblem, stacked: Stacked, linear: Reduced) -> FloatArray:

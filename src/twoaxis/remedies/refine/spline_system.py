@@ -1,4 +1,4 @@
-"""Parts of a least-squares system on splines: functions of the field, readings, and its solution."""
+"""Parts of a least-squares system on splines: functions of the field, readings, its solution."""
 
 from __future__ import annotations
 
