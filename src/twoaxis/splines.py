@@ -8,7 +8,7 @@ not zero there. Products of one spline for each axis are the basis of a field
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -140,7 +140,7 @@ class TensorSplines:
 
     @classmethod
     def on_box(
-        cls, low: Sequence[float], high: Sequence[float], cells: Sequence[int]
+        cls, low: Iterable[float], high: Iterable[float], cells: Sequence[int]
     ) -> TensorSplines:
         """Return splines on cells of equal size."""
         ends = zip(low, high, cells, strict=True)

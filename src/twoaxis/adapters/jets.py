@@ -176,7 +176,7 @@ class TorchCore:
         torch, original, tail = self.torch, self.original, self.tail
         shift, back = (torch.tensor(each) for each in (self.shift, self.back))
 
-        class Field(torch.nn.Module):  # type: ignore[misc]
+        class Field(torch.nn.Module):  # type: ignore[misc,name-defined]
             def forward(self, *inputs: Any) -> Any:
                 called = torch.cat([each.reshape(len(each), -1) for each in inputs], dim=1)
                 rows = (called - shift) @ back

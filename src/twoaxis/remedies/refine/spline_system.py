@@ -53,7 +53,7 @@ class Part:
 
     def jets(self, coefficients: FloatArray) -> FloatArray:
         """Return the derivatives of the field at the places, (orders, P, m)."""
-        return np.einsum("apl,plm->apm", self._basis, coefficients[self._index])
+        return np.asarray(np.einsum("apl,plm->apm", self._basis, coefficients[self._index]))
 
     def values(self, coefficients: FloatArray, numbers: FloatArray) -> FloatArray:
         """Return the values, (N, E)."""
@@ -92,7 +92,7 @@ class Part:
         else:
             rows = np.einsum("rapm,am->r", found.by_jets**2, sizes)
             of_jets = rows.reshape(-1, equations).mean(axis=0)
-        return of_jets + ((found.by_numbers * steps) ** 2).sum(axis=2).mean(axis=0)
+        return np.asarray(of_jets + ((found.by_numbers * steps) ** 2).sum(axis=2).mean(axis=0))
 
     def _local_rows(self, by_jets: FloatArray, count: int) -> sparse.csr_matrix:
         local = np.einsum("apem,apl->pelm", by_jets, self._basis)
@@ -253,9 +253,9 @@ class Bordered:
     def step(self, gradient: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray, float]:
         """Return steps of coefficients and parameters, and the decrease that they promise."""
         inside = self.factor.solve(gradient)
-        moved = np.zeros_like(slope)
+        moved: FloatArray = np.zeros_like(slope)
         if len(self.corner):
-            moved = -np.linalg.solve(self.corner, slope - self.border.T @ inside)
+            moved = np.asarray(-np.linalg.solve(self.corner, slope - self.border.T @ inside))
             change = -(inside + self.across @ moved)
         else:
             change = -inside
@@ -276,7 +276,7 @@ class Factor:
         entries = matrix[order][:, order].tocoo()
         below = entries.row >= entries.col
         row, column, data = (each[below] for each in (entries.row, entries.col, entries.data))
-        bands = np.zeros((int((row - column).max(initial=0)) + 1, matrix.shape[0]))
+        bands: FloatArray = np.zeros((int((row - column).max(initial=0)) + 1, matrix.shape[0]))
         bands[row - column, column] = data
         bands[0] += more[order]
         self._order = order
