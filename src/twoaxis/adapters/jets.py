@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import factorial, prod
 from typing import Any, NamedTuple, final
@@ -92,6 +92,12 @@ class JetFunction(ABC):
     @abstractmethod
     def of_network(self, numbers: FloatArray, points: FloatArray) -> FloatArray:
         """Return the values with the trained network itself, (N, E)."""
+
+    def count(self, numbers: FloatArray, points: FloatArray) -> int:
+        """Return the number of values at each point."""
+        places = self.places(numbers, points)
+        jets = np.ones((1, len(places), self.outputs))
+        return self.values(jets, [(0,) * self.inputs], numbers, points).shape[1]
 
     def orders_used(self, numbers: FloatArray, points: FloatArray, size: float) -> list[Order]:
         """Return the derivatives that the function takes; none where it takes higher ones.
@@ -489,6 +495,96 @@ class JaxField:
         return total
 
 
+# ---------------------------------------------------------------- several experiments
+
+
+@final
+class OneOfSeveral(JetFunction):
+    """A function of the field of one experiment, as one of the fields of all experiments."""
+
+    def __init__(self, function: JetFunction, experiment: int, experiments: int) -> None:
+        self._function, size = function, function.outputs
+        self.inputs, self.outputs = function.inputs, size * experiments
+        self._own = slice(size * experiment, size * (experiment + 1))
+
+    @property
+    def pointwise(self) -> bool:  # type: ignore[override]
+        """Whether a row depends on the jets of its own places alone."""
+        return self._function.pointwise
+
+    def places(self, numbers: FloatArray, points: FloatArray) -> FloatArray:
+        """Return where the field is asked."""
+        return self._function.places(numbers, points)
+
+    def of_network(self, numbers: FloatArray, points: FloatArray) -> FloatArray:
+        """Return the values with the trained network."""
+        return self._function.of_network(numbers, points)
+
+    def values(
+        self, jets: FloatArray, orders: Sequence[Order], numbers: FloatArray, points: FloatArray
+    ) -> FloatArray:
+        """Return the values."""
+        return self._function.values(jets[..., self._own], orders, numbers, points)
+
+    def linearized(
+        self, jets: FloatArray, orders: Sequence[Order], numbers: FloatArray, points: FloatArray
+    ) -> Linearized:
+        """Return values and derivatives."""
+        found = self._function.linearized(jets[..., self._own], orders, numbers, points)
+        by_jets = np.zeros((*found.by_jets.shape[:-1], self.outputs))
+        by_jets[..., self._own] = found.by_jets
+        return found._replace(by_jets=by_jets)
+
+
+@final
+class AllOfThem(JetFunction):
+    """The values of several functions that are not pointwise, one after another."""
+
+    pointwise = False
+
+    def __init__(self, functions: Sequence[JetFunction]) -> None:
+        self._functions = functions
+        self.inputs, self.outputs = functions[0].inputs, functions[0].outputs
+
+    def _parts(self, jets: FloatArray, numbers: FloatArray, points: FloatArray) -> list[FloatArray]:
+        sizes = [len(each.places(numbers, points)) for each in self._functions]
+        return np.split(jets, np.cumsum(sizes)[:-1], axis=1)
+
+    def places(self, numbers: FloatArray, points: FloatArray) -> FloatArray:
+        """Return where the field is asked."""
+        return np.concatenate([each.places(numbers, points) for each in self._functions])
+
+    def of_network(self, numbers: FloatArray, points: FloatArray) -> FloatArray:
+        """Return the values with the trained network."""
+        return np.concatenate([each.of_network(numbers, points) for each in self._functions])
+
+    def values(
+        self, jets: FloatArray, orders: Sequence[Order], numbers: FloatArray, points: FloatArray
+    ) -> FloatArray:
+        """Return the values."""
+        pairs = zip(self._functions, self._parts(jets, numbers, points), strict=True)
+        return np.concatenate([each.values(part, orders, numbers, points) for each, part in pairs])
+
+    def linearized(
+        self, jets: FloatArray, orders: Sequence[Order], numbers: FloatArray, points: FloatArray
+    ) -> Linearized:
+        """Return values and derivatives."""
+        pairs = zip(self._functions, self._parts(jets, numbers, points), strict=True)
+        found = [each.linearized(part, orders, numbers, points) for each, part in pairs]
+        rows, places = (sum(each.by_jets.shape[k] for each in found) for k in (0, 2))
+        by_jets = np.zeros((rows, len(orders), places, self.outputs))
+        row = place = 0
+        for each in found:
+            size = each.by_jets.shape
+            by_jets[row : row + size[0], :, place : place + size[2]] = each.by_jets
+            row, place = row + size[0], place + size[2]
+        return Linearized(
+            np.concatenate([each.values for each in found]),
+            by_jets,
+            np.concatenate([each.by_numbers for each in found]),
+        )
+
+
 # ---------------------------------------------------------------- what an adapter returns
 
 
@@ -510,6 +606,8 @@ class FieldSlot:
         ``network(places)``: outputs of the trained network in the place of the field.
     freeze : callable
         ``freeze(splines, coefficients, parameters)``: the frozen residual with a field of splines.
+    experiments : int
+        That share the parameters, each with a field of its own.
     """
 
     equations: Sequence[JetFunction]
@@ -518,6 +616,7 @@ class FieldSlot:
     conditions: JetFunction | None
     network: Callable[[FloatArray], FloatArray]
     freeze: Callable[[TensorSplines, FloatArray, Parameters], FrozenResidual]
+    experiments: int = 1
 
     @property
     def inputs(self) -> int:
@@ -527,11 +626,28 @@ class FieldSlot:
     @property
     def outputs(self) -> int:
         """Number of its components."""
-        return self.observed.outputs
+        return self.observed.outputs * self.experiments
 
-    def seeing(self, of: Any) -> JetFunction:
-        """Return what was observed, for `of` as in `twoaxis.Observations`."""
-        return self.observing(of) if callable(of) else self.observed
+    def seeing(self, of: Any, experiment: int = 0) -> JetFunction:
+        """Return what was observed in an experiment, for `of` as in `twoaxis.Observations`."""
+        found = self.observing(of) if callable(of) else self.observed
+        return OneOfSeveral(found, experiment, self.experiments) if self.experiments > 1 else found
+
+    def repeated(self, experiments: int) -> FieldSlot:
+        """Return a slot for the fields of several experiments, one after another."""
+        if experiments == 1:
+            return self
+
+        def each(function: JetFunction) -> list[JetFunction]:
+            return [OneOfSeveral(function, k, experiments) for k in range(experiments)]
+
+        conditions = self.conditions
+        return replace(
+            self,
+            equations=[one for function in self.equations for one in each(function)],
+            conditions=None if conditions is None else AllOfThem(each(conditions)),
+            experiments=experiments,
+        )
 
 
 def torch_slot(

@@ -60,7 +60,7 @@ class Trial:
 
 
 def spline_problem(
-    frozen: FrozenResidual, observations: Observations
+    frozen: FrozenResidual, experiments: Sequence[Sequence[Observations]]
 ) -> tuple[SplineProblem | None, str]:
     """Return a model with a field of splines, or None and the reason why there is none."""
     weights = frozen.weights
@@ -79,8 +79,10 @@ def spline_problem(
     every = np.concatenate(points)
     if not fills_box(every):
         return None, "the residual points do not fill a box"
-    box = _box(slot, every, observations.sites)
-    problem = SplineProblem(slot, weights, frozen.known, observations, observations.sites, box)
+    observed = [(k, each) for k, kinds in enumerate(experiments) for each in kinds]
+    box = _box(slot, every, np.concatenate([each.sites for _, each in observed]))
+    slot = slot.repeated(len(experiments))
+    problem = SplineProblem(slot, weights, frozen.known, observed, box)
     if not problem.smooth_enough:
         return None, "the residual takes derivatives of more than the fourth order"
     return problem, ""
@@ -175,7 +177,7 @@ def _starts(
 ) -> list[tuple[State, bool]]:
     """Return states to start from, the most promising first, and whether parameters rest first."""
     base = smoothed(problem)
-    problem.update_levels(base)
+    problem.readings.update_levels(problem.misfit(base))
     problem.measure(base)
     found = []
     if trained:
@@ -222,23 +224,19 @@ def _result(
 ) -> Refinement:
     """Return what a continuation found."""
     problem, state, linear = ending.problem, ending.state, ending.linear
-    data, known = problem.observations, problem.known
+    data, known = problem.readings, problem.known
     free = FreeField.of(linear, ending.stacked)
     predicted, rows = problem.observed_rows(state)
     tangent = linear.tangent / problem.steps
     freedom = np.inf if data.noise_known else max(1.0, data.count - len(known) - free.count)
-    array = data.noise if data.correlated else data.standard_deviations(problem.levels)
-    if data.correlated and array is not None:
-        kept = np.flatnonzero(data.kept)
-        array = array[np.ix_(kept, kept)]
     end = End(
         coordinates=state.q,
         covariance=linear.covariance,
         sensitivity=rows @ tangent,
         fitted=predicted,
-        data=data.readings,
-        sites=problem.places[data.row],
-        noise=Noise(np.asarray(array, dtype=float), freedom),
+        data=data.values,
+        sites=np.concatenate([each.sites for each in data.sets]),
+        noise=Noise(data.covariance(), freedom),
         settled=ending.settled,
         free=free.count,
         free_moves=rows @ free.basis,
@@ -260,7 +258,7 @@ def _result(
         f"a field of {shape} splines{fields}",
         seconds,
         [
-            *dropped(data),
+            *(note for each in data.sets for note in dropped(each.observations)),
             *free_field(free.count, data.count),
             *uncertain_errors(known, ending.ratios),
             *notes,
@@ -271,8 +269,9 @@ def _result(
         name: replace(p.holding(float(values[name])), delivered=float(values[name]))
         for name, p in known.items()
     }
-    refined = problem.slot.freeze(problem.splines, state.coefficients, Parameters(own))
-    found.frozen = with_readings(refined, problem, predicted)
+    if problem.slot.experiments == 1:
+        refined = problem.slot.freeze(problem.splines, state.coefficients, Parameters(own))
+        found.frozen = with_readings(refined, problem, predicted)
     if frozen is not None:
         network = problem.delivered_predictions()
         found.before_frozen = with_readings(frozen, problem, network)
@@ -292,11 +291,12 @@ def with_readings(
     frozen: FrozenResidual, problem: SplineProblem, predicted: FloatArray
 ) -> FrozenResidual:
     """Return a residual that carries the readings that it was refined to, one value in a row."""
-    data = problem.observations
-    observed = frozen.observed
+    sets, observed = problem.readings.sets, frozen.observed
+    data = sets[0].observations
     same = (
-        observed is not None
-        and np.array_equal(observed, problem.places)
+        len(sets) == 1
+        and observed is not None
+        and np.array_equal(observed, data.sites)
         and np.size(frozen.fitted) == data.count
         and data.transform is None
     )
@@ -304,8 +304,8 @@ def with_readings(
         return frozen
     return replace(
         frozen,
-        observed=problem.places[data.row],
-        data=data.readings,
+        observed=np.concatenate([each.sites for each in sets]),
+        data=problem.readings.values,
         fitted=predicted,
         fields=(),
     )

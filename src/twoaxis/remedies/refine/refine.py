@@ -111,7 +111,7 @@ def refine(
         observations = observations_of(subject, data, noise)
         why_network = "as continuation= asks"
         if continuation is None:
-            problem, why_network = spline_problem(subject, observations)
+            problem, why_network = spline_problem(subject, [[observations]])
             if problem is not None:
                 return refine_on_splines(subject, problem, seed, progress)
         return refine_model(subject, observations, continuation, seed, progress, why_network)

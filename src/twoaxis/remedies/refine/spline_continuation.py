@@ -249,17 +249,8 @@ class Ending:
 
     @property
     def deviance(self) -> float:
-        r"""Twice the negative logarithm of the likelihood, up to a constant.
-
-        Noise that is not known has its most likely size in each group, :math:`s_g`: then it is
-        :math:`\sum_g n_g \log s_g^2`.
-        """
-        data, misfit = self.problem.observations, self.problem.misfit(self.state)
-        if data.noise_known:
-            return float((data.whiten(misfit) ** 2).sum())
-        squares = np.bincount(data.groups, misfit**2, data.group_count)
-        counts = np.bincount(data.groups, minlength=data.group_count)
-        return float(counts @ np.log(np.maximum(squares, 1e-300) / counts))
+        """Twice the negative logarithm of the likelihood, up to a constant."""
+        return self.problem.readings.deviance(self.problem.misfit(self.state))
 
 
 def continued(
@@ -297,7 +288,7 @@ def continued(
             parts, term = problem.cell_parts(rest), weight * float((rest**2).sum())
             cells = weight * max(float(each.sum()) for each in parts)
             effect = cell_effect(problem, stacked, linear)
-            count = problem.observations.count
+            count = problem.readings.count
             fine = cells <= CELL_TERM or (term <= count and bool((effect <= CELL_EFFECT).all()))
             obeyed = term <= min(CELL_SHARE * last, count)
             if early or (fine if linear.agree else fine or obeyed):
@@ -321,14 +312,14 @@ def continued(
         problem.restrain(state)
         if early:  # the field was none yet at the start
             problem.measure(state)
-        if not problem.observations.noise_known:
+        if not problem.readings.noise_known:
             _update_levels(problem, state, linear, stacked)
         weight *= GROWTH
     # The field has done what it can: a larger weight costs nothing where cells are fine, and the
     # data, which hold the field back as the parameters change, count the less for sensitivities.
     heavier = weight * float(np.clip(1 / max(cells, 1e-300), 1.0, HEAVIER))
     stacked = problem.linearized(state, heavier)
-    if not problem.observations.noise_known:
+    if not problem.readings.noise_known:
         final = Reduced.of(stacked, problem.steps)
         _update_levels(problem, state, final, stacked)
         stacked = problem.linearized(state, heavier)
@@ -339,15 +330,14 @@ def continued(
 def _update_levels(problem: SplineProblem, state: State, linear: Reduced, stacked: Stacked) -> None:
     """Estimate noise that is not known, while the fit does not use most of the readings."""
     used = FreeField.of(linear, stacked).count + problem.dimensions
-    if used <= MOST_USED * problem.observations.count:
-        problem.update_levels(state, used)
+    if used <= MOST_USED * problem.readings.count:
+        problem.readings.update_levels(problem.misfit(state), used)
 
 
 def first_weight(problem: SplineProblem) -> float:
     """Return a weight of the equation at which the data decide on the field."""
-    data = problem.observations
     with np.errstate(over="ignore"):
-        whitened = data.whiten(data.readings, problem.levels)
+        whitened = problem.readings.whiten(problem.readings.values)
         squares = float(whitened @ whitened)
     if not np.isfinite(squares):
         raise InputError(

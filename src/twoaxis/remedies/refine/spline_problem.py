@@ -13,6 +13,7 @@ faces of the box, where no equation does: `SplineProblem.restrain`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,8 @@ from twoaxis.arrays import FloatArray
 from twoaxis.gauss_newton import coordinate_steps
 from twoaxis.observations import Observations
 from twoaxis.parameters import Parameters
-from twoaxis.remedies.refine.spline_system import Part, Readings
+from twoaxis.remedies.refine.spline_readings import Readings, ReadingSet, Selection
+from twoaxis.remedies.refine.spline_system import Part
 from twoaxis.splines import GAUSS_POINTS, TensorSplines
 
 # Cells along an axis at the start, by the number of axes.
@@ -35,9 +37,6 @@ CONDITION_UNIT = 0.1
 SMALLEST_UNIT = 1e-9
 # What the roughness of the field on each face adds to the sum of squares, about.
 ROUGH_TERM = 1.0
-# A first guess of unknown noise, at least, as a share of the data: a smooth field may miss none.
-# Data without noise: this share of their size stands for it.
-FIRST_NOISE, NOISE_FREE = 0.02, 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,20 +91,19 @@ class SplineProblem:
     Parameters
     ----------
     slot : FieldSlot
+        Of all experiments, if there are several; see `FieldSlot.repeated`.
     weights : ModelWeights
         For the numbers that the model stores.
     known : Parameters
-    observations : Observations
-    places : array, shape (n, k)
-        Of the rows with readings.
+    observed : sequence of (int, Observations)
+        What was observed in which experiment, with its places.
     box : tuple of array
         Lower and upper ends of the domain.
 
     Attributes
     ----------
     splines : TensorSplines
-    levels : array or None
-        Noise levels of the groups, where they are not known.
+    readings : Readings
     """
 
     def __init__(
@@ -113,23 +111,25 @@ class SplineProblem:
         slot: FieldSlot,
         weights: ModelWeights,
         known: Parameters,
-        observations: Observations,
-        places: FloatArray,
+        observed: Sequence[tuple[int, Observations]],
         box: tuple[FloatArray, FloatArray],
     ) -> None:
-        self.slot, self.known, self.observations, self.box = slot, known, observations, box
-        self.weights, self.places = weights, places
+        self.slot, self.weights, self.known, self.box = slot, weights, known, box
         self.steps = coordinate_steps(known)
-        self.levels: FloatArray | None = None
         self._units: list[FloatArray] = []
         self._restraints: list[FloatArray] = []
         self._orders: dict[int, list[Order]] = {}
-        self._seeing = slot.seeing(observations.of)
+        every = [each.values[each.kept] for _, each in observed]
+        self._size = float(np.abs(np.concatenate(every)).mean()) or 1.0
+        numbers, _ = self.numbers(self.start)
+        sets = []
+        for experiment, each in observed:
+            seeing = slot.seeing(each.of, experiment)
+            outputs = seeing.count(numbers, each.sites)
+            sets.append(ReadingSet(each, seeing, Selection.of(each, weights.columns, outputs)))
+        self.readings = Readings(sets)
         cells = FIRST_CELLS[slot.inputs]
         self.place_on(TensorSplines.on_box(*box, [cells] * slot.inputs))
-        zero = np.zeros((self.splines.size, slot.outputs))
-        outputs = self._observed.values(zero, self.numbers(self.start)[0]).shape[1]
-        self.readings = Readings.of(observations, weights.columns, outputs)
 
     @property
     def dimensions(self) -> int:
@@ -151,15 +151,22 @@ class SplineProblem:
 
     @property
     def start(self) -> FloatArray:
-        """Coordinates of the delivered values."""
-        return self.known.coordinates(self.known.require("delivered"))
+        """Coordinates of the delivered values; those in the middle where there is none."""
+        low, high = self.known.coordinate_bounds
+        values = [p.delivered for p in self.known.values()]
+        given = {
+            name: p.delivered if p.delivered is not None else p.bounds[0]
+            for name, p in self.known.items()
+        }
+        known = np.array([value is not None for value in values])
+        return np.where(known, self.known.coordinates(given), (low + high) / 2)
 
     def place_on(self, splines: TensorSplines) -> None:
         """Take other splines: their Gauss points are the points of the equations."""
         self.splines = splines
         points, self._mass = splines.gauss()
         self._equations = [self.part(each, points) for each in self.slot.equations]
-        self._observed = self.part(self._seeing, self.places)
+        self._observed = [self.part(e.seeing, e.observations.sites) for e in self.readings.sets]
         self._faces = splines.face_roughness()
         conditions = self.slot.conditions
         self._conditions = None if conditions is None else self.part(conditions, np.zeros((1, 1)))
@@ -169,8 +176,7 @@ class SplineProblem:
         numbers, _ = self.numbers(self.start)
         if id(function) not in self._orders:
             few = where[:: max(1, len(where) // 8)] if function.pointwise else where
-            size = float(np.abs(self.observations.values[self.observations.kept]).mean()) or 1.0
-            self._orders[id(function)] = function.orders_used(numbers, few, size)
+            self._orders[id(function)] = function.orders_used(numbers, few, self._size)
         return Part(function, self._orders[id(function)], where, numbers, self.splines)
 
     def numbers(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -184,55 +190,47 @@ class SplineProblem:
     # What was observed.
 
     def predicted(self, state: State) -> FloatArray:
-        """Return the readings as the field has them, on the scale of their noise."""
-        found = self._observed.values(state.coefficients, self.numbers(state.q)[0])
-        return self.readings.take(found)
+        """Return the readings as the field has them, on the scales of their noise."""
+        numbers, _ = self.numbers(state.q)
+        pairs = zip(self.readings.sets, self._observed, strict=True)
+        return np.concatenate(
+            [each.selection.take(part.values(state.coefficients, numbers)) for each, part in pairs]
+        )
 
     def misfit(self, state: State) -> FloatArray:
-        """Return predictions less readings, on the scale of their noise."""
-        return self.predicted(state) - self.observations.readings
+        """Return predictions less readings."""
+        return self.predicted(state) - self.readings.values
 
     def observed_rows(self, state: State) -> tuple[FloatArray, sparse.csr_matrix]:
         """Return predictions of the readings, and their derivatives by the coefficients."""
         numbers, _ = self.numbers(state.q)
-        found, rows, _ = self._observed.linearized(state.coefficients, numbers)
-        return self.readings.take(found), self.readings.take_rows(found, rows)
+        pairs = zip(self.readings.sets, self._observed, strict=True)
+        found = [each.linearized(part, state.coefficients, numbers) for each, part in pairs]
+        rows = sparse.csr_matrix(sparse.vstack([rows for _, rows in found]))
+        return np.concatenate([values for values, _ in found]), rows
 
     def field_at(self, state: State, where: FloatArray) -> tuple[FloatArray, sparse.csr_matrix]:
-        """Return observed fields anywhere, one after another at each point, and their rows.
-
-        On the scale of the readings.
-        """
+        """Return what the first readings are of, anywhere, and its rows."""
         numbers, _ = self.numbers(state.q)
-        seeing = self.part(self._seeing, where)
-        found, rows, _ = seeing.linearized(state.coefficients, numbers)
-        every = Readings(self.readings.everywhere(found.shape), None)
-        values, rows = every.take(found), every.take_rows(found, rows)
-        if self.readings.straight is None:
-            return values, rows
-        return np.log(values), sparse.csr_matrix(sparse.diags_array(1 / values) @ rows)
+        first = self.readings.sets[0]
+        return first.anywhere(self.part(first.seeing, where), state.coefficients, numbers)
 
     def delivered_predictions(self) -> FloatArray:
-        """Return the readings as the trained network has them, on the scale of their noise."""
-        found = self._seeing.of_network(self.numbers(self.start)[0], self.places)
-        return self.readings.take(found)
-
-    def update_levels(self, state: State, used: float = 0.0) -> None:
-        """Estimate noise levels that are not known from what the field leaves."""
-        data = self.observations
-        if data.noise_known:
-            return
-        squares = np.bincount(data.groups, data.readings**2, data.group_count)
-        spread = np.sqrt(squares / np.bincount(data.groups, minlength=data.group_count))
-        found = data.estimated_levels(self.misfit(state), used)
-        self.levels = np.maximum(found, (NOISE_FREE if used else FIRST_NOISE) * spread)
+        """Return the readings as the trained network has them, on the scales of their noise."""
+        numbers, _ = self.numbers(self.start)
+        return np.concatenate(
+            [
+                each.selection.take(each.seeing.of_network(numbers, each.observations.sites))
+                for each in self.readings.sets
+            ]
+        )
 
     # The stacked residual.
 
     def values(self, state: State, weight: float) -> FloatArray:
         """Return the stacked residual."""
         numbers, _ = self.numbers(state.q)
-        parts = [self.observations.whiten(self.misfit(state), self.levels)]
+        parts = [self.readings.whiten(self.misfit(state))]
         for part, unit in zip(self._equations, self._units, strict=False):
             found = part.values(state.coefficients, numbers)
             parts.append((found * self._scale(weight) / unit).ravel())
@@ -247,9 +245,9 @@ class SplineProblem:
         """Return the stacked residual with its Jacobian."""
         numbers, by_steps = self.numbers(state.q)
         predicted, rows = self.observed_rows(state)
-        misfit = predicted - self.observations.readings
-        values = [self.observations.whiten(misfit, self.levels)]
-        every = [sparse.csr_matrix(self.observations.whiten(rows, self.levels))]
+        misfit = predicted - self.readings.values
+        values = [self.readings.whiten(misfit)]
+        every = [self.readings.whiten(rows)]
         slopes = [np.zeros((misfit.size, self.dimensions))]
         for part, unit in zip(self._equations, self._units, strict=False):
             found, rows, by_numbers = part.linearized(state.coefficients, numbers)

@@ -31,12 +31,11 @@ def smoothed(problem: SplineProblem) -> State:
     :math:`H = F (F^\top F + \kappa R^\top R)^{-1} F^\top`. Components that no reading sees are
     zero.
     """
-    outputs, data = problem.slot.outputs, problem.observations
+    outputs, data = problem.slot.outputs, problem.readings
     state = State(np.zeros((problem.splines.size, outputs)), problem.start)
     predicted, rows = problem.observed_rows(state)
-    target = data.readings - predicted
-    squares = np.bincount(data.groups, target**2, data.group_count)
-    spread = np.sqrt(squares / np.bincount(data.groups, minlength=data.group_count))
+    target = data.values - predicted
+    spread = data.spread(target)
     levels = np.where(spread > 0, spread, 1.0)[data.groups]
     target, rows = target / levels, sparse.csr_matrix(sparse.diags_array(1 / levels) @ rows)
     rough = sparse.kron(problem.splines.roughness(), sparse.eye_array(outputs))

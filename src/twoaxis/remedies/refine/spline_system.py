@@ -1,10 +1,9 @@
-"""Parts of a least-squares system on splines: functions of the field, readings, its solution."""
+"""Parts of a least-squares system on splines: functions of the field, and its solution."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +11,12 @@ from scipy import linalg, sparse
 
 from twoaxis.adapters.jets import JetFunction, Order
 from twoaxis.arrays import FloatArray
-from twoaxis.observations import Observations
 from twoaxis.splines import TensorSplines
 
 # Systems of at most so many coefficients are solved densely; larger ones in bands.
 DENSE_SIZE = 1500
 # Ridge of a system, relative to each entry of its diagonal and to their mean.
 RIDGE, MEAN_RIDGE = 1e-12, 1e-14
-# Below this share of a reading the logarithm of a prediction goes on as a straight line.
-STRAIGHT = 0.1
 
 
 class Part:
@@ -123,64 +119,6 @@ class Part:
             for o in range(outputs):
                 found[:, :, o] += slopes[:, :, o] @ design
         return sparse.csr_matrix(found.reshape(rows, -1))
-
-
-@dataclass(frozen=True, eq=False)
-class Readings:
-    """Which predictions the readings are of, and on which scale.
-
-    Attributes
-    ----------
-    entries : array of int, shape (n,)
-        Of the predictions (places, outputs), in C order.
-    straight : array, shape (n,), or None
-        For logarithms: below these predictions they go on as straight lines.
-    outputs : int
-        Number of them.
-    """
-
-    entries: NDArray[np.intp]
-    straight: FloatArray | None
-    outputs: int = 1
-
-    @classmethod
-    def of(cls, data: Observations, columns: Any, outputs: int) -> Readings:
-        """Return those of observations of a model with so many outputs.
-
-        `columns` are those of the outputs that were observed, as of `ModelWeights`.
-        """
-        places = len(data.rows)
-        entries = np.arange(places * outputs).reshape(places, outputs)
-        if isinstance(columns, np.ndarray):
-            entries = entries[np.arange(places), columns[data.rows]][:, None]
-        elif columns is not None:
-            entries = entries[:, list(columns)]
-        kept = data.kept.reshape(-1, data.columns)[data.rows]
-        chosen = data.selected(entries)[kept].astype(np.intp)
-        straight = STRAIGHT * data.values[data.kept] if data.transform == "log" else None
-        return cls(chosen, straight, outputs)
-
-    def everywhere(self, shape: tuple[int, ...]) -> NDArray[np.intp]:
-        """Return the entries of the same outputs at other places, for predictions of a shape."""
-        outputs = shape[1]
-        chosen = np.unique(self.entries % self.outputs)
-        return (np.arange(shape[0])[:, None] * outputs + chosen).ravel()
-
-    def take(self, predicted: FloatArray) -> FloatArray:
-        """Return predictions of the readings on the scale of their noise."""
-        found = predicted.ravel()[self.entries]
-        if self.straight is None:
-            return found
-        above = np.maximum(found, self.straight)
-        return np.log(above) + np.minimum(found / self.straight - 1, 0)
-
-    def take_rows(self, predicted: FloatArray, rows: sparse.csr_matrix) -> sparse.csr_matrix:
-        """Return derivatives of `take`, from those of all predictions."""
-        chosen = rows[self.entries]
-        if self.straight is None:
-            return chosen
-        slopes = 1 / np.maximum(predicted.ravel()[self.entries], self.straight)
-        return sparse.csr_matrix(sparse.diags_array(slopes) @ chosen)
 
 
 @dataclass(frozen=True, eq=False)
