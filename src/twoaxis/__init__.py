@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from twoaxis.remedies import SuggestedSites as SuggestedSites
     from twoaxis.remedies import calibrate as calibrate
     from twoaxis.remedies import confidence_set as confidence_set
+    from twoaxis.remedies import estimate as estimate
     from twoaxis.remedies import evidence_map as evidence_map
     from twoaxis.remedies import polish as polish
     from twoaxis.remedies import refine as refine
@@ -134,6 +135,7 @@ _PUBLIC = {
         "SuggestedSites",
         "calibrate",
         "confidence_set",
+        "estimate",
         "evidence_map",
         "polish",
         "refine",

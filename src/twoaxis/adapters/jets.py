@@ -97,7 +97,7 @@ class JetFunction(ABC):
         """Return the number of values at each point."""
         places = self.places(numbers, points)
         jets = np.ones((1, len(places), self.outputs))
-        return self.values(jets, [(0,) * self.inputs], numbers, points).shape[1]
+        return int(self.values(jets, [(0,) * self.inputs], numbers, points).shape[1])
 
     def orders_used(self, numbers: FloatArray, points: FloatArray, size: float) -> list[Order]:
         """Return the derivatives that the function takes; none where it takes higher ones.

@@ -45,6 +45,8 @@ from twoaxis.threads import one_thread
 DRAWN = {1: 8, 2: 4, 3: 2}
 # Starts that lead so near to each other, in `coordinate_steps`, are one.
 SAME = 0.1
+# Rounds in which equations of hidden components join, while parameters rest.
+ROUNDS = 3
 # How many of them are followed to the end, by the number of axes.
 FOLLOWED = {1: 5, 2: 2, 3: 2}
 # A box is the domain where none of its parts, with so many points each on average, is empty.
@@ -199,9 +201,12 @@ def _apart(problem: SplineProblem, starts: Sequence[tuple[State, bool]]) -> list
         own.measure(state)
         own.restrain(state)
         minimizer = Minimizer(own)
-        if rests:
+        for _ in range(ROUNDS if rests else 0):
+            every = own.all_count
             state, _ = minimizer.minimize(state, weight, 1.0, hold=True)
             own.measure(state)
+            if every:
+                break
         state, _ = minimizer.minimize(state, weight, LITTLE)
         own.measure(state)
         near = [np.abs(state.q - each.state.q) <= SAME * problem.steps for each in trials]

@@ -20,8 +20,11 @@ from twoaxis.remedies.refine.spline_problem import SplineProblem, Stacked, State
 from twoaxis.remedies.refine.spline_system import Factor, Normal
 from twoaxis.splines import TensorSplines
 
-# Coefficients at most.
-MAX_COEFFICIENTS = 12_000
+# Coefficients of a component at most, by the number of axes.
+MAX_SPLINES = {1: 1000, 2: 10_000, 3: 10_000}
+# The term of the equation grows almost as its weight where nothing obeys it any better: after so
+# many such stages it is given up.
+GIVE_UP, NO_BETTER = 3, 5.0
 # The first weight of the equation as a share of the sum of squared signal-to-noise ratios, its
 # growth, and the largest number of weights.
 FIRST_SHARE, MIN_FIRST, GROWTH, MAX_STAGES = 0.005, 10.0, 10.0, 12
@@ -277,7 +280,7 @@ def continued(
     weight = first_weight(problem)
     if hold:
         state, _ = minimizer.minimize(state, weight, 1.0, hold=True)
-    last, stages, settled, agreed = np.inf, [], False, False
+    last, worse, stages, settled, agreed = np.inf, 0, list[Stage](), False, False
     for number in range(MAX_STAGES):
         early = number < EARLY
         while True:
@@ -294,11 +297,12 @@ def continued(
             if early or (fine if linear.agree else fine or obeyed):
                 break
             finer = refined_splines(problem.splines, parts)
-            if finer.size * problem.slot.outputs > MAX_COEFFICIENTS:
+            if finer.size > MAX_SPLINES[problem.slot.inputs]:
                 break
             coefficients = problem.splines.prolonged(state.coefficients, finer)
             problem.place_on(finer)
             state = State(coefficients, state.q)
+        worse = worse + 1 if term > max(count, NO_BETTER * last) else 0
         last, errors = term, linear.standard_errors
         misfit = float((stacked.values[: stacked.data] ** 2).mean())
         stages.append(Stage(weight, state.q, misfit, float(np.sqrt(term / weight)), errors))
@@ -306,8 +310,8 @@ def continued(
         if number:
             moved = np.abs(state.q - stages[-2].q) <= SETTLED * errors
             settled = linear.agree and fine and bool(moved.all())
-            if settled or (agreed and not linear.agree):  # beyond that, digits are lost
-                break
+            if settled or (agreed and not linear.agree) or worse == GIVE_UP:
+                break  # where data and equation agreed no more, digits are lost
         agreed = linear.agree and fine and obeyed
         problem.restrain(state)
         if early:  # the field was none yet at the start

@@ -33,8 +33,8 @@ from twoaxis.splines import GAUSS_POINTS, TensorSplines
 FIRST_CELLS = {1: 24, 2: 8, 3: 4}
 # Conditions are as good as exact: their unit as a share of the size of their terms.
 CONDITION_UNIT = 0.1
-# Terms so small as this, relative to the largest, are not told from none.
-SMALLEST_UNIT = 1e-9
+# Share of its range that counts as the size of a linear coordinate that is zero.
+LEAST_SHARE = 1e-4
 # What the roughness of the field on each face adds to the sum of squares, about.
 ROUGH_TERM = 1.0
 
@@ -274,16 +274,29 @@ class SplineProblem:
     def measure(self, state: State) -> None:
         """Take units of equations and conditions from the sizes of their terms in a state."""
         numbers, by_steps = self.numbers(state.q)
+        sizes = self._sizes(state.q) / self.steps
         places, _ = self.splines.gauss()
         every = [*self._equations, *([] if self._conditions is None else [self._conditions])]
         self._units = [
-            np.sqrt(part.terms(state.coefficients, numbers, by_steps / self.steps, places))
+            np.sqrt(part.terms(state.coefficients, numbers, by_steps * sizes, places))
             for part in every
         ]
         if self._conditions is not None:
             self._units[-1] = CONDITION_UNIT * self._units[-1].max(keepdims=True)
-        most = max(float(each.max()) for each in self._units[: len(self._equations)]) or 1.0
-        self._units = [np.maximum(each, SMALLEST_UNIT * most) for each in self._units]
+        # Terms of hidden components alone, which are zero at the start, have no size yet: such an
+        # equation waits until the others have said something of them.
+        self._units = [np.where(each > 0, each, np.inf) for each in self._units]
+
+    def _sizes(self, q: FloatArray) -> FloatArray:
+        """Return sizes of the coordinates; of a linear one that is zero, part of its range."""
+        logs = np.array([p.coordinate == "log" for p in self.known.values()])
+        low, high = self.known.coordinate_bounds
+        return np.where(logs, 1.0, np.maximum(np.abs(q), LEAST_SHARE * (high - low)))
+
+    @property
+    def all_count(self) -> bool:
+        """Whether all equations and conditions have a unit."""
+        return all(np.isfinite(each).all() for each in self._units)
 
     def restrain(self, state: State) -> None:
         r"""Hold back the field on the faces of the box, where the equation leaves it free.
@@ -293,7 +306,7 @@ class SplineProblem:
         there, or as those of one wave over the box as large as the field.
         """
         size = (state.coefficients**2).mean(axis=0)
-        least = np.maximum((2 * np.pi) ** 6 * size, SMALLEST_UNIT * max(size.max(), 1e-300))
+        least = np.maximum((2 * np.pi) ** 6 * size, 1e-300)
         self._restraints = []
         for rows in self._faces:
             rough = ((rows @ state.coefficients) ** 2).sum(axis=0)

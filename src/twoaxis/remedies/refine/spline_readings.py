@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -144,9 +145,9 @@ class Readings:
         pairs = zip(every, first, strict=False)
         self.groups = np.concatenate([each.groups + start for each, start in pairs])
         self.levels = np.ones(first[-1])
-        self._group_parts = [slice(a, b) for a, b in zip(first, first[1:], strict=False)]
+        self._group_parts = [slice(a, b) for a, b in pairwise(first)]
         ends = np.cumsum([0, *(each.count for each in every)])
-        self._parts = [slice(a, b) for a, b in zip(ends, ends[1:], strict=False)]
+        self._parts = [slice(a, b) for a, b in pairwise(ends)]
 
     @property
     def count(self) -> int:

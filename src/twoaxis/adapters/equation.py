@@ -1,0 +1,140 @@
+"""An equation without a trained model: a plain field stands where the network would."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+
+from twoaxis.adapters.foreign import foreign
+from twoaxis.adapters.jax import from_jax
+from twoaxis.adapters.pytorch import from_torch
+from twoaxis.arrays import FloatArray
+from twoaxis.errors import InputError
+from twoaxis.frozen import FrozenResidual
+from twoaxis.parameters import Unknowns
+
+Framework = Literal["torch", "jax"]
+
+# Points of the domain at which an equation is tried, by the number of its axes.
+POINTS = {1: 64, 2: 16, 3: 8}
+# The plain field: one everywhere, with this slope along each axis of the domain.
+SLOPE = 0.1
+
+
+def from_equation(
+    residual: Callable[..., Any],
+    parameters: Unknowns,
+    low: FloatArray,
+    high: FloatArray,
+    outputs: int,
+    *,
+    conditions: Callable[..., Any] | None = None,
+    framework: Framework | None = None,
+    axes: Sequence[str] = (),
+) -> FrozenResidual:
+    """Freeze an equation around a plain field, which is to be replaced.
+
+    Parameters
+    ----------
+    residual : callable
+        ``residual(model, points, **parameters)``, in PyTorch or JAX.
+    parameters : mapping of str to Parameter
+    low, high : array, shape (k,)
+        Ends of the domain.
+    outputs : int
+        Number of components of the field: ``model(points)`` has the shape (N, outputs), and in JAX
+        ``model(point)`` the shape (outputs,), or that of the point where it is one coordinate.
+    conditions : callable, optional
+        ``conditions(model)``, as in `twoaxis.from_torch`.
+    framework : {"torch", "jax"}, optional
+        That of the residual; by default the one whose module its code names.
+    axes : sequence of str
+    """
+    speaks = framework or framework_of(residual)
+    count = POINTS[len(low)]
+    grids = np.meshgrid(*(np.linspace(a, b, count) for a, b in zip(low, high, strict=True)))
+    points = np.stack([each.ravel() for each in grids], axis=1)
+    slopes = SLOPE / (high - low)
+    options = {"points": points, "conditions": conditions, "axes": axes}
+    if speaks == "torch":
+        return from_torch(_torch_field(slopes, outputs), residual, parameters, **options)
+    return from_jax(_jax_field(slopes, outputs), residual, parameters, **options)
+
+
+def framework_of(residual: Callable[..., Any]) -> Framework:
+    """Return the library that the code of a function names."""
+    function = inspect.unwrap(residual)
+    while hasattr(function, "func"):
+        function = function.func
+    code = getattr(function, "__code__", None) or getattr(
+        getattr(type(function), "__call__", None), "__code__", None
+    )
+    scope = getattr(function, "__globals__", {}) | dict(
+        inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
+    )
+    names = set() if code is None else set(code.co_names) | set(code.co_freevars)
+    for inner in () if code is None else code.co_consts:
+        names |= set(getattr(inner, "co_names", ()))
+    found = {_root(scope[name]) for name in names if name in scope}
+    speaks: list[Framework] = [each for each in ("torch", "jax") if each in found]
+    if not speaks:  # it calls helpers: what their module knows
+        roots = {_root(value) for value in scope.values()}
+        speaks = [each for each in ("torch", "jax") if each in roots]
+    if len(speaks) != 1:
+        raise InputError(
+            "a residual in PyTorch or in JAX",
+            f"code that names {' and '.join(speaks) or 'neither'}",
+            'pass framework="torch" or framework="jax"',
+        )
+    return speaks[0]
+
+
+def _root(value: Any) -> str:
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
+    return str(name or "").split(".")[0]
+
+
+def _torch_field(slopes: FloatArray, outputs: int) -> Any:
+    torch = foreign("torch", "torch", "twoaxis.estimate of a PyTorch residual")
+    field = torch.nn.Linear(len(slopes), outputs, dtype=torch.float64)
+    with torch.no_grad():
+        field.weight[:] = torch.tensor(slopes)
+        field.bias[:] = 1.0
+    return field
+
+
+def _jax_field(slopes: FloatArray, outputs: int) -> Any:
+    jax = foreign("jax", "train", "twoaxis.estimate of a JAX residual")
+
+    @jax.tree_util.register_pytree_node_class
+    class Field:
+        def __init__(self, weights: Any) -> None:
+            self.weights = weights
+
+        def __call__(self, *inputs: Any) -> Any:
+            xp = jax.numpy
+            arrays = [xp.asarray(each) for each in inputs]
+            size = len(slopes)
+            points = arrays[0] if len(arrays) == 1 else xp.stack(arrays, axis=-1)
+            lead = points.shape if size == 1 and points.ndim < 2 else points.shape[:-1]
+            if len(arrays) == 1 and points.shape == (size,):  # a point
+                lead = ()
+            rows = points.reshape(math.prod(lead), size)
+            values = 1.0 + rows @ self.weights[:, None] * xp.ones(outputs)
+            scalar = outputs == 1 and points.ndim < 2 and points.shape != (size,)
+            return values.reshape(lead if scalar else (*lead, outputs))
+
+        def tree_flatten(self) -> Any:
+            return (self.weights,), None
+
+        @classmethod
+        def tree_unflatten(cls, _: Any, children: Any) -> Any:
+            return cls(*children)
+
+    with jax.enable_x64(True):
+        return Field(jax.numpy.asarray(slopes))

@@ -1,0 +1,181 @@
+"""Estimation: parameters from an equation and data, without any trained model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from twoaxis.arrays import FloatArray, check_seed
+from twoaxis.errors import InputError
+from twoaxis.frozen import FrozenResidual
+from twoaxis.observations import Observations, experiments_of
+from twoaxis.parameters import Unknowns
+from twoaxis.remedies.refine.of_splines import refine_on_splines, spline_problem
+from twoaxis.remedies.refine.result import Refinement, check_enough
+
+
+def estimate(
+    residual: Callable[..., Any] | FrozenResidual,
+    parameters: Unknowns | None = None,
+    data: Any = None,
+    *,
+    domain: Any = None,
+    conditions: Callable[..., Any] | None = None,
+    outputs: int | None = None,
+    framework: Any = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Refinement:
+    r"""Estimate parameters from an equation and data; nothing is trained.
+
+    A field of splines takes the place of a network. It starts as a smooth curve through the data
+    with the parameters that its residual prefers, and is carried to where the equation holds:
+    there value and standard error are those of least squares with an exact solver, initial and
+    boundary values that are not given as `conditions` fitted as well.
+
+    Parameters
+    ----------
+    residual : callable or FrozenResidual
+        ``residual(model, points, **parameters)`` in PyTorch or JAX, as for `twoaxis.from_torch`
+        and `twoaxis.from_jax`: ``model(points)`` has the shape (N, outputs). Or a model of any
+        adapter, trained or not: its equation, points and conditions are used, its network is not.
+    parameters : mapping of str to Parameter, UnknownFunction or ParameterArray
+        With `bounds`.
+    data : Observations, list or mapping
+        The readings, with their places. A list: several kinds of readings of one field. A mapping:
+        separate experiments that share the parameters, each with a field of its own.
+    domain : sequence or mapping of (low, high), optional
+        Where the equation holds, an interval for each coordinate, in their order: ``[(-1, 1),
+        (0, 2)]``, or ``{"x": (-1, 1), "t": (0, 2)}``. The range of the data by default.
+    conditions : callable, optional
+        ``conditions(model)``: what holds besides the equation, zero where it does.
+    outputs : int, optional
+        Number of components of the field; by default as many as are observed. Those that are not
+        observed are hidden states.
+    framework : {"torch", "jax"}, optional
+        That of the residual, where its code does not tell.
+    seed : int
+        Of the starts that are drawn between the bounds.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    Refinement
+
+    Examples
+    --------
+    >>> import numpy as np, torch, twoaxis as ta
+    >>> def decay(model, t, rate):
+    ...     u = model(t)
+    ...     (u_t,) = torch.autograd.grad(u.sum(), t, create_graph=True)
+    ...     return u_t + rate * u
+    >>> t = np.linspace(0, 2, 30)
+    >>> data = ta.Observations(np.exp(-1.2 * t), at=t, noise=0.01)
+    >>> found = ta.estimate(decay, {"rate": ta.Parameter(bounds=(0.1, 10))}, data, progress=False)
+    >>> round(found.values["rate"], 2), found.trusted
+    (1.2, True)
+    """
+    check_seed(seed)
+    if isinstance(residual, FrozenResidual):
+        frozen, chosen = residual, residual.data if data is None else data
+        experiments = placed(frozen, experiments_of(chosen))
+    else:
+        if parameters is None or data is None:
+            raise InputError(
+                "an equation, its parameters and data",
+                f"no {'parameters' if parameters is None else 'data'}",
+                "call twoaxis.estimate(residual, parameters, data)",
+            )
+        experiments = experiments_of(data)
+        frozen = _frozen(residual, parameters, experiments, domain, conditions, outputs, framework)
+    kinds = list(experiments.values())
+    check_enough(sum(each.count for some in kinds for each in some), len(frozen.known))
+    problem, why = spline_problem(frozen, kinds)
+    if problem is None:
+        raise InputError(
+            "an equation that a field of splines can obey",
+            f"one where {why}",
+            "train a network, and refine it with twoaxis.refine(model, data)",
+        )
+    return refine_on_splines(None, problem, seed, progress)
+
+
+def placed(
+    frozen: FrozenResidual, experiments: Mapping[str, Sequence[Observations]]
+) -> dict[str, list[Observations]]:
+    """Return observations with places: those of the model where they have none."""
+    return {
+        name: [each if each.at is not None else replace(each, at=frozen.observed) for each in some]
+        for name, some in experiments.items()
+    }
+
+
+def _frozen(
+    residual: Callable[..., Any],
+    parameters: Unknowns,
+    experiments: Mapping[str, Sequence[Observations]],
+    domain: Any,
+    conditions: Callable[..., Any] | None,
+    outputs: int | None,
+    framework: Any,
+) -> FrozenResidual:
+    """Freeze an equation on its domain."""
+    # Not at the top: it imports PyTorch or JAX only where it is called.
+    from twoaxis.adapters.equation import from_equation
+
+    every = [each for some in experiments.values() for each in some]
+    low, high, names = _domain(domain, np.concatenate([each.sites for each in every]))
+    count = outputs or max(_observed_outputs(each) for each in every)
+    return from_equation(
+        residual,
+        parameters,
+        low,
+        high,
+        count,
+        conditions=conditions,
+        framework=framework,
+        axes=names,
+    )
+
+
+def _observed_outputs(observations: Observations) -> int:
+    of = observations.of
+    if of is None:
+        return observations.columns
+    if callable(of):
+        raise InputError(
+            "the number of components of the field",
+            "readings of a function of it",
+            "pass outputs=...",
+        )
+    return int(np.max(of)) + 1
+
+
+def _domain(domain: Any, sites: FloatArray) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+    """Return lower and upper ends of a domain, and the names of its axes."""
+    names = tuple(map(str, domain)) if isinstance(domain, Mapping) else ()
+    if domain is None:
+        ends = np.stack([sites.min(axis=0), sites.max(axis=0)], axis=1)
+    else:
+        given = list(domain.values()) if isinstance(domain, Mapping) else domain
+        ends = np.array(given, dtype=float)
+        ends = ends[None] if ends.ndim == 1 else ends
+    axes = sites.shape[1]
+    if ends.shape != (axes, 2) or not np.isfinite(ends).all() or (ends[:, 0] >= ends[:, 1]).any():
+        raise InputError(
+            f"domain as {axes} intervals (low, high), one for each coordinate of the data",
+            f"{domain!r}" if domain is not None else "data in one place",
+            "pass domain=[(0, 1), ...], in the order of the columns of at",
+        )
+    outside = ((sites < ends[:, 0]) | (sites > ends[:, 1])).any(axis=1)
+    if outside.any():
+        raise InputError(
+            "observations within the domain",
+            f"{int(outside.sum())} outside it, the first at {sites[outside][0]}",
+            "widen the domain, or leave them out",
+        )
+    return ends[:, 0], ends[:, 1], names
