@@ -71,9 +71,9 @@ def framework_of(residual: Callable[..., Any]) -> Framework:
     function = inspect.unwrap(residual)
     while hasattr(function, "func"):
         function = function.func
-    code = getattr(function, "__code__", None) or getattr(
-        getattr(type(function), "__call__", None), "__code__", None
-    )
+    if not hasattr(function, "__code__"):  # an object that can be called
+        function = type(function).__call__
+    code = getattr(function, "__code__", None)
     scope = getattr(function, "__globals__", {}) | dict(
         inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
     )

@@ -22,6 +22,7 @@ from twoaxis.diagnosis.follower import Follower
 from twoaxis.diagnosis.history import history_group
 from twoaxis.diagnosis.messages import collect_messages
 from twoaxis.diagnosis.questions import LEVEL
+from twoaxis.diagnosis.refined_copy import refined_copy
 from twoaxis.diagnosis.result import ASSUMED_VIEW, FIELD_LAYOUT, OTHER_VIEW, SAME_VIEW, Audit
 from twoaxis.diagnosis.training_check import training_group
 from twoaxis.diagnosis.verdict import Reading
@@ -94,6 +95,8 @@ def audit(
     history: Any = None,
     snapshots: Snapshots | None = None,
     probe: bool | int | None = None,
+    refine: bool = True,
+    progress: bool = True,
     notes: Sequence[str | Message] = (),
     about: Mapping[str, Any] | None = None,
     run: str = "",
@@ -151,6 +154,12 @@ def audit(
         little shows nothing. By default where there is a loss, and neither a history of the
         parameters nor snapshots: 50 iterations, or 20 where weights times residual points exceed
         ten million.
+    refine : bool
+        Whether a copy of the model is refined where there are data and no resolution: both axes
+        without a simulator, and the better value. It takes seconds; a model whose network nothing
+        can replace is left alone.
+    progress : bool
+        Show progress bars.
     notes : sequence of str or Message
         Your own sentences, which come first among the messages.
     about : mapping of str to str, optional
@@ -204,6 +213,14 @@ def audit(
     check_words("notes", notes)
     check_mapping("about", about)
     frozen = as_frozen(residual, parameters, points)
+    if refine and resolution is None and fitted is None:
+        copied, told = refined_copy(frozen, data, noise, progress)
+        if copied is not None:
+            for name in ("residual", "data", "noise", "parameters", "points"):
+                given[name] = None
+            given["options"] = {"field": "before"}
+            return _audit_run(copied, given)
+        notes = [*notes, *told]
     known = Parameters(frozen.parameters)
     center = known.center(at)
     if center.kind != "truth":  # an audit around a candidate knows of no truth
@@ -260,7 +277,7 @@ def audit(
     )
     matching = match(found, chosen, data, noise, subject, missing)
     followed_values = followed is not None or (recorded is not None and "value" in recorded)
-    probed, unprobed = _probed(frozen, probe, not followed_values)
+    probed, unprobed = _probed(frozen, probe, not followed_values, progress)
     parts: dict[str, Result[xr.Dataset] | None] = {
         "/score": audited.score,
         "/scan": audited.scan,
@@ -308,7 +325,11 @@ def _audit_run(run: Any, given: dict[str, Any]) -> Audit:
                 f"leave {name} out",
             )
         del given[name]
-    own = [n for n in signature(run.audit_inputs).parameters if n not in ("truth", "resolution")]
+    own = [
+        n
+        for n in signature(run.audit_inputs).parameters
+        if n not in ("truth", "resolution", "progress")
+    ]
     unknown = [name for name in options if name not in own]
     if unknown:
         raise InputError(
@@ -317,7 +338,10 @@ def _audit_run(run: Any, given: dict[str, Any]) -> Audit:
             'check the spelling; at="delivered" leaves a truth out',
         )
     inputs = run.audit_inputs(
-        truth=given["at"] != "delivered", resolution=given["resolution"], **options
+        truth=given["at"] != "delivered",
+        resolution=given["resolution"],
+        progress=given["progress"],
+        **options,
     )
     defaults = {name: p.default for name, p in signature(audit).parameters.items()}
     said = {name: value for name, value in given.items() if value is not defaults[name]}
@@ -326,7 +350,7 @@ def _audit_run(run: Any, given: dict[str, Any]) -> Audit:
 
 
 def _probed(
-    frozen: FrozenResidual, probe: bool | int | None, alone: bool
+    frozen: FrozenResidual, probe: bool | int | None, alone: bool, progress: bool
 ) -> tuple[Probe | None, list[Message]]:
     """Continue training on the loss of the frozen residual, where that is asked for or needed.
 
@@ -347,7 +371,7 @@ def _probed(
     if probe is None and np.size(frozen.objective.start) * _count(frozen) > LARGE_PROBE:
         iterations = {"iterations": FEW_ITERATIONS}
     try:
-        return probe_loss(frozen.objective, frozen, progress=True, **iterations), []
+        return probe_loss(frozen.objective, frozen, progress=progress, **iterations), []
     except InputError as error:
         if probe is not None:
             raise

@@ -120,3 +120,12 @@ def refine(
         from twoaxis.remedies.refine.of_run import refine_run
 
     return refine_run(subject, data, noise, continuation, seed, progress, training)
+
+
+def refine_quickly(
+    frozen: FrozenResidual, data: Any, noise: Any, progress: bool
+) -> Refinement | None:
+    """Refine on splines; None where nothing can take the place of the network."""
+    observations = observations_of(frozen, data, noise)
+    problem, _ = spline_problem(frozen, [[observations]])
+    return None if problem is None else refine_on_splines(frozen, problem, 0, progress)
