@@ -556,7 +556,10 @@ class JinnsModel(Model):
             return freeze(JinnsModel(jax, changed(self._loss, "u", u), params, "float64"), known)
 
         whole, cast = (None, None) if batch is None else self._cast_all(batch)
-        trained = TrainedNetwork(network(self.weights), self.weights, network, weigh)
+        weights = self.weights
+        with self._exact():
+            start = network(jax.numpy.asarray(weights))
+        trained = TrainedNetwork(start, weights, network, weigh)
         return jax_slot(
             trained,
             equations,
