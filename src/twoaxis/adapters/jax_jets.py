@@ -19,7 +19,7 @@ import copy
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import factorial, prod
 from typing import Any, final
 
@@ -364,11 +364,11 @@ class JaxField:
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         """Return the values in the shape of the outputs of the part."""
         arrays, options = _split(inputs, options)
-        values = jax.vmap(self._at)(self._core.places(arrays))
+        values = self._values(self._core.places(arrays))
         return self._core.shaped(values, arrays, options)
 
-    def _at(self, place: Any) -> Any:
-        """Return the values at one place, (m,)."""
+    def _values(self, places: Any) -> Any:
+        """Return the values at places, (n, m)."""
         raise NotImplementedError
 
 
@@ -391,6 +391,9 @@ class JetField(JaxField):
     ) -> None:
         super().__init__(core)
         self._orders, self._jets, self._where = tuple(orders), jets, where
+
+    def _values(self, places: Any) -> Any:
+        return jax.vmap(self._at)(places)
 
     def _at(self, place: Any) -> Any:
         fixed = jax.lax.stop_gradient(place)
@@ -427,24 +430,29 @@ class SplineField(JaxField):
 
     def __init__(self, core: JaxCore, splines: TensorSplines, coefficients: FloatArray) -> None:
         super().__init__(core)
-        self._splines = splines
+        self._axes = [(axis.breaks, axis.pieces) for axis in splines.axes]
         self._coefficients = coefficients.reshape(*splines.shape, -1)
 
-    def _at(self, place: Any) -> Any:
-        cells, basis, six = [], [], DEGREE + 1
-        for j, axis in enumerate(self._splines.axes):
-            breaks = jnp.asarray(axis.breaks)
-            cell = jnp.searchsorted(breaks, jax.lax.stop_gradient(place[j]), side="right") - 1
-            cell = jnp.clip(cell, 0, axis.cells - 1)
-            inside = (place[j] - breaks[cell]) / (breaks[cell + 1] - breaks[cell])
-            cells.append(cell)
-            basis.append(jnp.asarray(axis.pieces)[cell] @ _powers(inside, DEGREE))
-        shape = (*[six] * len(cells), self._coefficients.shape[-1])
-        start = (*cells, jnp.zeros_like(cells[0]))
-        found = jax.lax.dynamic_slice(jnp.asarray(self._coefficients), start, shape)
-        for each in basis:
-            found = jnp.tensordot(each, found, axes=1)
-        return found
+    def _values(self, places: Any) -> Any:
+        return _of_splines(self._axes, self._coefficients, places)
+
+
+@jax.jit
+@partial(jax.vmap, in_axes=(None, None, 0))
+def _of_splines(axes: Sequence[tuple[Any, Any]], coefficients: Any, place: Any) -> Any:
+    """Return a field of splines at one place, (m,), from breaks and pieces of its axes."""
+    cells, basis = [], []
+    for number, (breaks, pieces) in zip(place, axes, strict=True):
+        cell = jnp.searchsorted(breaks, jax.lax.stop_gradient(number), side="right") - 1
+        cell = jnp.clip(cell, 0, len(pieces) - 1)
+        inside = (number - breaks[cell]) / (breaks[cell + 1] - breaks[cell])
+        cells.append(cell)
+        basis.append(pieces[cell] @ _powers(inside, DEGREE))
+    shape = (*[DEGREE + 1] * len(cells), coefficients.shape[-1])
+    found = jax.lax.dynamic_slice(coefficients, (*cells, jnp.zeros_like(cells[0])), shape)
+    for each in basis:
+        found = jnp.tensordot(each, found, axes=1)
+    return found
 
 
 jax.tree_util.register_pytree_node(SplineField, lambda each: ((), each), lambda each, _: each)
@@ -474,6 +482,7 @@ class JaxJets(JetFunction):
         self._programs: dict[tuple[Order, ...], tuple[Any, Any]] = {}
         self._asked: tuple[FloatArray, FloatArray] | None = None
         self._checked = pointwise
+        self._of_network = jax.jit(lambda *arrays: function(core.model, *arrays))
 
     def places(self, numbers: FloatArray, points: FloatArray) -> FloatArray:
         """Return the points, or where the part is called, each place once."""
@@ -514,8 +523,8 @@ class JaxJets(JetFunction):
     def of_network(self, numbers: FloatArray, points: FloatArray) -> FloatArray:
         """Return the values with the trained network."""
         with exact():
-            arrays = [jnp.asarray(each, "float64") for each in (numbers, points)]
-            return as_numpy(self._function(self.core.model, *arrays))
+            arrays = (jnp.asarray(each, "float64") for each in (numbers, points))
+            return as_numpy(self._of_network(*arrays))
 
     def values(
         self, jets: FloatArray, orders: Sequence[Order], numbers: FloatArray, points: FloatArray
