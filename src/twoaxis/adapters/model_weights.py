@@ -228,6 +228,7 @@ class Functions(NamedTuple):
     equations: Sequence[PointFunction]
     outputs: PointFunction
     misfits: PointFunction | None
+    slot: Callable[[], FieldSlot | None] = lambda: None
 
 
 @final
@@ -301,7 +302,7 @@ class Trained(Generic[State]):
         )
 
     def _weights(self, state: State, parameters: Mapping[str, Any]) -> ModelWeights:
-        equations, outputs, misfits = self.functions(state)
+        equations, outputs, misfits, slot = self.functions(state)
         return ModelWeights(
             Parameters(parameters),
             state.weights,
@@ -314,6 +315,7 @@ class Trained(Generic[State]):
             columns=self.columns,
             observed=self.observations.get("observed"),
             misfits=misfits,
+            slot=slot,
         )
 
 
