@@ -230,6 +230,10 @@ class Functions(NamedTuple):
     misfits: PointFunction | None
 
 
+#: ``freeze(state, parameters)``.
+Refreeze = Callable[[State, Parameters], FrozenResidual]
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Trained(Generic[State]):
@@ -254,6 +258,11 @@ class Trained(Generic[State]):
         The observed outputs, as for `ModelWeights`.
     more : mapping
         Of the frozen residual: `notes` and `about`.
+    slot : callable
+        ``slot(state, freeze)``: the state with a place for any field, or None; ``freeze(state,
+        parameters)`` returns the frozen residual of one with a field in the place of the network.
+    field : callable, optional
+        ``field(state, points)``: all outputs, (n, m). Needed with `slot`.
     """
 
     exact: State
@@ -265,6 +274,8 @@ class Trained(Generic[State]):
     observations: Mapping[str, Any]
     columns: Sequence[int] | NDArray[np.intp]
     more: Mapping[str, Any]
+    slot: Callable[[State, Refreeze[State]], FieldSlot | None] = lambda *_: None
+    field: Callable[[State, FloatArray], FloatArray] | None = None
 
     def frozen(self, model: State, parameters: Mapping[str, Any]) -> FrozenResidual:
         """Return the residual of the delivered model, evaluated in the precision of `model`."""
@@ -302,7 +313,15 @@ class Trained(Generic[State]):
 
     def _weights(self, state: State, parameters: Mapping[str, Any]) -> ModelWeights:
         equations, outputs, misfits = self.functions(state)
-        return ModelWeights(
+
+        def of_field(other: State, known: Parameters) -> FrozenResidual:
+            seen = dict(self.observations)
+            if "fitted" in seen and self.field is not None:
+                found = weights._seen(self.field(other, seen["observed"]))
+                seen["fitted"] = alone_or_columns(found, len(found))
+            return self.freeze(other, known, **self.more, **seen)
+
+        weights = ModelWeights(
             Parameters(parameters),
             state.weights,
             self.points,
@@ -314,7 +333,9 @@ class Trained(Generic[State]):
             columns=self.columns,
             observed=self.observations.get("observed"),
             misfits=misfits,
+            slot=lambda: self.slot(state, of_field),
         )
+        return weights
 
 
 def _vector(weights: Any) -> FloatArray:

@@ -10,7 +10,7 @@ import copy
 import importlib.util
 import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -32,6 +32,7 @@ from twoaxis.adapters.foreign import (
     space_axes,
     typical_values,
 )
+from twoaxis.adapters.jets import FieldSlot
 from twoaxis.adapters.model_loss import without_objective
 from twoaxis.adapters.model_weights import Functions, Trained
 from twoaxis.adapters.observed import (
@@ -51,6 +52,7 @@ from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, in_training
 from twoaxis.labels import Labels
+from twoaxis.parameters import Parameters
 from twoaxis.result import Message
 from twoaxis.views import View
 
@@ -236,6 +238,13 @@ def from_deepxde(
             state.misfits_by_weights(data, imposed, places) if imposed else None,
         )
 
+    def slot(
+        state: Backend, refreeze: Callable[[Backend, Parameters], FrozenResidual]
+    ) -> FieldSlot | None:
+        if evidence:
+            return None  # conditions on the edge are no equations
+        return state.slot(data, imposed, places, where, refreeze)
+
     about = about_model("DeepXDE", "deepxde", model.net, exact.weights.size, backend.own)
     about["backend"] = dde.backend.backend_name
     unknown_loss = [without_objective(compiled)] if isinstance(compiled, str) else []
@@ -249,6 +258,8 @@ def from_deepxde(
         seen,
         observed_outputs(found) if found else columns,
         {"notes": (*notes, *found_note(found), *unknown_loss), "about": about},
+        slot,
+        lambda state, at: state.field(at),
     ).frozen(backend, checked)
     frozen.at(frozen.coordinates(typical_values(checked)))  # raises early where it is not finite
     return frozen

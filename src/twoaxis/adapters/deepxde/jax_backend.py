@@ -19,11 +19,13 @@ from twoaxis.adapters.deepxde.backend import (
 )
 from twoaxis.adapters.foreign import as_numpy, check_program, foreign
 from twoaxis.adapters.jacobians import JaxFunction
+from twoaxis.adapters.jets import FieldSlot
 from twoaxis.adapters.model_loss import LossAt
 from twoaxis.adapters.unknowns import JaxArithmetic, jax_jacobian
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
-from twoaxis.frozen import kept_program
+from twoaxis.frozen import FrozenResidual, kept_program
+from twoaxis.parameters import Parameters
 
 
 @final
@@ -255,6 +257,18 @@ class JaxBackend(Backend):
             return misfits_of(data, conditions, inputs, outputs, self._jax.numpy.concatenate)
 
         return self._by_weights(places, misfits, pointwise=False)
+
+    def slot(
+        self,
+        data: Any,
+        conditions: Sequence[int],
+        places: Sequence[int],
+        points: FloatArray,
+        freeze: Callable[[Self, Parameters], FrozenResidual],
+    ) -> FieldSlot | None:
+        """Return None: a field has no place yet."""
+        del data, conditions, places, points, freeze
+        return None
 
     def conditions_with(self, data: Any) -> dict[int, list[int]]:  # noqa: ARG002
         """Return nothing: with JAX, DeepXDE passes the unknowns to the PDE alone."""
