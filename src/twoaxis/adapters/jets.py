@@ -562,12 +562,12 @@ def torch_slot(
     """
     torch, module = observed.torch, observed.module
     few = points[:: max(1, len(points) // 16)]
-    with observed.opened(np.zeros(0)):
+    with observed.opened(np.zeros(0)) as leaves:
         core = find_torch_core(
             torch,
             module,
             observed.names,
-            lambda: observed.call(module, [], observed.inputs(few)),
+            lambda: observed.call(module, leaves, observed.inputs(few)),
             few,
         )
     if core is None or any(isinstance(part, around) for part in core.original.modules()):

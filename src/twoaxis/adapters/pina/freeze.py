@@ -238,6 +238,8 @@ def from_pina(
         seen,
         observed_outputs(found) if found else columns,
         {"notes": notes, "about": about},
+        lambda state, refreeze: state.slot(terms, imposed, names, refreeze),
+        lambda state, at: state.field(state.labelled(at, problem.input_variables)),
     ).frozen(twin, checked)
 
 
