@@ -60,13 +60,14 @@ def decay(start=None):
 
     time = CartesianDomain({"t": [0, 2]})
     data = Condition(input=labelled(DECAY.points, ["t"]), target=labelled(DECAY.readings, ["u"]))
-    imposed = {} if start is None else {"start": Condition(domain="start", equation=start)}
+    at_zero = labelled([[0.0]], ["t"])
+    imposed = {} if start is None else {"start": Condition(input=at_zero, equation=start)}
 
     class Decay(TimeDependentProblem, InverseProblem):
         output_variables = ["u"]  # noqa: RUF012
         temporal_domain = time
         unknown_parameter_domain = CartesianDomain({"rate": [0.2, 4.0]})
-        domains = {"pde": time, "start": CartesianDomain({"t": 0})}  # noqa: RUF012
+        domains = {"pde": time}  # noqa: RUF012
         conditions = {  # noqa: RUF012
             "data": data,
             "pde": Condition(domain="pde", equation=Equation(equation)),
@@ -111,9 +112,8 @@ def heat():
 
 def trained(problem, around=lambda net: net, kind=None, steps=5):
     torch.manual_seed(0)
-    for domain, points in problem.domains.items():
+    for domain in problem.domains:
         problem.discretise_domain({"pde": 150}.get(domain, 20), "random", domain)
-        del points
     net = around(FeedForward(len(problem.input_variables), 1, layers=[12, 12]))
     if kind is None:
         solver = solvers.PhysicsInformedSingleModelSolver(problem=problem, model=net)
