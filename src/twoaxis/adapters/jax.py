@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from twoaxis.adapters.foreign import (
     typical_values,
 )
 from twoaxis.adapters.jacobians import JaxFunction
+from twoaxis.adapters.jets import FieldSlot
 from twoaxis.adapters.model_loss import LossAt, ModelObjective
 from twoaxis.adapters.model_weights import ModelWeights
 from twoaxis.adapters.observed import alone_or_columns
@@ -346,32 +347,63 @@ def _weights(
 
     exact = partial(jax.enable_x64, True)
 
-    def equations(vector: Any, numbers: Any, at: Any) -> Any:
+    def equations(model: Any, numbers: Any, at: Any) -> Any:
         given = parameters.arguments(dict(zip(parameters, numbers, strict=True)))
-        parts = equations_of(residual(moving.model(vector), at, **given))
+        parts = equations_of(residual(model, at, **given))
         return jax.numpy.stack([part.reshape(len(at)) for part in parts], axis=1)
 
-    def outputs(vector: Any, numbers: Any, at: Any) -> Any:
+    def outputs(model: Any, numbers: Any, at: Any) -> Any:
         del numbers  # the field is that of the weights alone
-        model = moving.model(vector)
         found = model(at) if field is None else field(model, at)
         return found.reshape(len(at), -1)
 
-    def misfits(vector: Any, numbers: Any, at: Any) -> Any:
+    def misfits(model: Any, numbers: Any, at: Any) -> Any:
         del numbers, at
-        parts = [part.reshape(-1) for part in equations_of(conditions(moving.model(vector)))]
+        parts = [part.reshape(-1) for part in equations_of(conditions(model))]
         return jax.numpy.concatenate([part / part.size**0.5 for part in parts])[:, None]
+
+    def function(call: Callable[..., Any], pointwise: bool = True) -> JaxFunction:
+        def called(vector: Any, numbers: Any, at: Any) -> Any:
+            return call(moving.model(vector), numbers, at)
+
+        return JaxFunction(jax, called, exact, pointwise=pointwise)
+
+    @cache
+    def slot() -> FieldSlot | None:
+        if not pointwise:
+            return None
+        from twoaxis.adapters.jax_jets import Trained, jax_slot
+
+        whole = Trained(
+            moving.exact(moving.start),
+            moving.start,
+            moving.model,
+            lambda part: _Weights(jax, part).start.size,
+        )
+        delivered = np.array(list(typical_values(parameters).values()), dtype=float)
+        return jax_slot(
+            whole,
+            equations,
+            outputs,
+            None if conditions is None else misfits,
+            lambda model, known: from_jax(
+                model, residual, known, **{**options, "loss": None, "conditions": None}
+            ),
+            delivered,
+            as_points(options["points"]),
+        )
 
     return ModelWeights(
         parameters,
         moving.start,
         options["points"],
-        [JaxFunction(jax, equations, exact, pointwise=pointwise)],
-        JaxFunction(jax, outputs, exact),
+        [function(equations, pointwise)],
+        function(outputs),
         lambda vector, known: from_jax(moving.exact(vector), residual, known, **options),
         moving.exact,
         observed=None if options["observed"] is None else as_points(options["observed"]),
-        misfits=(None if conditions is None else JaxFunction(jax, misfits, exact, pointwise=False)),
+        misfits=None if conditions is None else function(misfits, pointwise=False),
+        slot=slot,
     )
 
 
