@@ -14,6 +14,7 @@ from threading import RLock
 from typing import Any, Self, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoaxis.adapters.jacobians import PointFunction
 from twoaxis.adapters.jets import FieldSlot
@@ -179,6 +180,13 @@ def misfits_of(data: Any, conditions: Sequence[int], inputs: Any, outputs: Any, 
         flat = error_of(data, number, inputs, outputs).reshape(-1, 1)
         parts.append(flat / len(flat) ** 0.5)
     return join(parts)
+
+
+def rows_of(data: Any, conditions: Sequence[int]) -> NDArray[np.intp]:
+    """Return which points of the training belong to conditions."""
+    ends = np.cumsum([0, *data.num_bcs])
+    parts = [np.arange(ends[number], ends[number + 1]) for number in conditions]
+    return np.concatenate([np.zeros(0, dtype=np.intp), *parts])
 
 
 def as_columns(found: Any, rows: int) -> list[Any]:

@@ -18,6 +18,7 @@ from twoaxis.adapters.deepxde.backend import (
     as_columns,
     error_of,
     misfits_of,
+    rows_of,
 )
 from twoaxis.adapters.foreign import (
     as_numpy,
@@ -314,8 +315,7 @@ class PyTorchBackend(Backend):
         Row n needs the network at point n alone, mostly; that is found out where it is used.
         """
         torch = self._torch
-        ends = np.cumsum([0, *data.num_bcs])
-        rows = torch.tensor(np.concatenate([np.arange(ends[n], ends[n + 1]) for n in conditions]))
+        rows = torch.tensor(rows_of(data, conditions), device=self._device)
 
         def misfits(net: Any, _: Any) -> Any:
             inputs = self._inputs(data.train_x)
