@@ -176,7 +176,8 @@ class TorchCore:
 
     def field(self, supply: Callable[[FloatArray], Any], orders: Sequence[Order]) -> Any:
         """Return a module with the jets that `supply` returns, tensors (orders, n, outputs)."""
-        torch, original, tail, kind = self.torch, self.original, self.tail, self.kind
+        torch: Any = self.torch
+        original, tail, kind = self.original, self.tail, self.kind
         shift, back = (torch.tensor(each) for each in (self.shift, self.back))
 
         class Field(torch.nn.Module):  # type: ignore[misc]
