@@ -22,10 +22,12 @@ from compilations import counted_compilations
 from jinns.parameters import EqParams, Params
 from least_squares_systems import assert_is_least_squares_system
 from objectives import assert_is_training_loss
+from scipy.optimize import curve_fit
 
 import twoaxis as ta
 from twoaxis.adapters.jinns import _place, _refuse_fields
 from twoaxis.parameter_array import entry_index
+from twoaxis.splines import TensorSplines
 
 pytestmark = [
     # jinns silences this one about its own classes when it is imported; pytest starts anew.
@@ -905,3 +907,53 @@ def test_an_equation_that_draws_random_numbers(draw):
                 from_jinns(*arguments)
         else:
             assert np.isfinite(ta.score(from_jinns(*arguments)).displacement["rate"])
+
+
+# ---------------------------------------------------------------- another field
+
+
+def test_another_field_stands_within_the_transforms_of_a_pinn():
+    hard = dict(output_transform=lambda t, u, _: 1.0 + t * u)
+    solved = trained("ODE", Decay(), {"rate": 1.4}, **hard)
+    frozen = ta.from_jinns(solved.loss, solved.params, {"rate": WIDE}, points=solved.data)
+    slot = frozen.weights.slot()
+    splines = TensorSplines.on_box([0.0], [1.0], [4])
+    coefficients = np.random.default_rng(0).uniform(0.5, 1.5, (splines.size, 1))
+    where, numbers = frozen.points, np.array([0.8])
+
+    def evaluated(function):
+        orders = function.orders_used(numbers, where, 1.0)
+        jets = [each @ coefficients for each in splines.design(where, orders)]
+        return function.values(np.stack(jets), orders, numbers, where)
+
+    u, slope = (each @ coefficients for each in splines.design(where, [(0,), (1,)]))
+    np.testing.assert_allclose(evaluated(slot.observed), 1 + where * u, rtol=1e-12)
+    residual = u + where * slope + 0.8 * (1 + where * u)
+    np.testing.assert_allclose(evaluated(slot.equations[0]), residual, rtol=1e-10)
+    again = slot.freeze(splines, coefficients, frozen.known)
+    np.testing.assert_allclose(again.residual(rate=0.8), residual[:, 0], rtol=1e-10)
+
+
+def test_a_refinement_is_least_squares_with_the_solution():
+    data = generator("ODE")
+    times = np.linspace(0, 1, 40)
+    values = np.exp(-0.7 * times) + 0.02 * np.random.default_rng(3).standard_normal(40)
+    solved = trained("ODE", Decay(), {"rate": 1.4}, data=data)
+    loss = eqx.tree_at(
+        lambda each: (each.initial_condition, each.loss_weights.initial_condition),
+        solved.loss,
+        ((jnp.zeros(1), jnp.ones(1)), 1.0),
+        is_leaf=lambda each: each is None,
+    )
+    frozen = ta.from_jinns(
+        loss, solved.params, {"rate": WIDE}, points=data, observed=times[:, None]
+    )
+    assert frozen.weights.slot().conditions is not None
+    found = ta.refine(frozen, values, noise=0.02, progress=False)
+    best, covariance = curve_fit(
+        lambda t, rate: np.exp(-rate * t), times, values, 1.0, np.full(40, 0.02),
+        absolute_sigma=True,
+    )  # fmt: skip
+    error = covariance[0, 0] ** 0.5
+    assert abs(found.values["rate"] - best[0]) < 0.02 * error
+    assert abs(found.standard_error["rate"] / error - 1) < 0.02

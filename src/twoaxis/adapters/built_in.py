@@ -107,7 +107,7 @@ def _vanishes(
         places = np.tile(through, (LINE, 1))
         places[:, axis] = along
         rows = changes.on(places)[:, [0, 1 + axis]]
-        return np.linalg.norm(rows, axis=-1).reshape(LINE, -1)
+        return np.asarray(np.linalg.norm(rows, axis=-1)).reshape(LINE, -1)
 
     def differences(along: FloatArray) -> FloatArray:
         places = np.tile(start, (LINE, 1))
@@ -115,7 +115,8 @@ def _vanishes(
         rows = changes.on(places)[:, 0]
         found = np.linalg.norm(rows - rows[:1], axis=-1)
         found[0] = found[1]  # in its place is the start
-        return found / np.maximum(np.linalg.norm(rows, axis=-1).max(axis=0), 1e-300)
+        size = np.linalg.norm(rows, axis=-1).max(axis=0)
+        return np.asarray(found / np.maximum(size, 1e-300))
 
     line = _line(through, axis, low, high)[:, axis]
     apart = start[axis] + np.linspace(1 - BEYOND, 1 + BEYOND, LINE) * width

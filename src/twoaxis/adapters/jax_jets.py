@@ -29,12 +29,20 @@ import numpy as np
 from jax.experimental import io_callback
 
 from twoaxis.adapters.built_in import has_built_in
-from twoaxis.adapters.foreign import as_numpy
-from twoaxis.adapters.jets import AGREEMENT, FieldSlot, JetFunction, Linearized, Order
+from twoaxis.adapters.foreign import FIELD_EXPECTED, FIELD_FIX, as_numpy, explained
+from twoaxis.adapters.jets import (
+    AGREEMENT,
+    MAX_ORDER,
+    FieldSlot,
+    JetFunction,
+    Linearized,
+    Order,
+)
 from twoaxis.arrays import FloatArray
+from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.parameters import Parameters
-from twoaxis.splines import DEGREE, TensorSplines
+from twoaxis.splines import DEGREE, TensorSplines, orders_up_to
 
 #: Points at which a program is evaluated at once: one program serves any number of them.
 BLOCK = 256
@@ -49,7 +57,8 @@ ModelFunction = Callable[[Any, Any, Any], Any]
 
 def exact() -> AbstractContextManager[Any]:
     """Return a context in which arrays have double precision."""
-    return jax.enable_x64(True)
+    context: AbstractContextManager[Any] = jax.enable_x64(True)
+    return context
 
 
 # ---------------------------------------------------------------- the part that is replaced
@@ -71,6 +80,8 @@ class JaxCore:
     shift, back : array, shape (k,), (k, k)
         It is called with ``inputs``, and ``(inputs - shift) @ back`` are points: the field is one
         of points, as all derivatives in its jets are.
+    weigh : callable
+        ``weigh(part)``: number of weights in a part of the model.
     """
 
     model: Any
@@ -79,6 +90,7 @@ class JaxCore:
     options: dict[str, Any]
     shift: FloatArray
     back: FloatArray
+    weigh: Callable[[Any], int]
 
     @property
     def inputs(self) -> int:
@@ -94,8 +106,7 @@ class JaxCore:
     def outputs(self) -> int:
         """Number of components."""
         with exact():
-            place = jax.ShapeDtypeStruct((self.inputs,), "float64")
-            return int(jax.eval_shape(self.at, place).size)
+            return int(jax.eval_shape(self.at, np.zeros(self.inputs)).size)
 
     def replaced(self, part: Any) -> Any:
         """Return the model with another callable in the place of the part."""
@@ -122,7 +133,7 @@ class JaxCore:
         """Return values (n, m) in the shape in which the part returns its outputs."""
 
         def shape_of(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-            given = [jax.ShapeDtypeStruct(shape, values.dtype) for shape in shapes]
+            given = [np.empty(shape, values.dtype) for shape in shapes]
             found = jax.eval_shape(lambda *arrays: self.original(*arrays, **options), *given)
             return tuple(found.shape)
 
@@ -202,6 +213,10 @@ class Recorder:
         self._point = point
         return self
 
+    def reads_weights(self, weigh: Callable[[Any], int]) -> bool:
+        """Whether something was asked for that holds weights or may use them."""
+        return any(callable(each) or weigh(each) for each in self.read)
+
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         """Return the outputs, and keep where they were asked for."""
         arrays, options = _split(inputs, options)
@@ -230,6 +245,12 @@ def _attribute(original: Any, name: str) -> Any:
     return getattr(original, name)
 
 
+def _wait() -> None:
+    """Wait until all callbacks have been made."""
+    barrier: Callable[[], None] = jax.effects_barrier
+    barrier()
+
+
 def _recorded(
     recorder: Recorder, model: Any, function: ModelFunction, numbers: Any, points: FloatArray
 ) -> None:
@@ -241,8 +262,8 @@ def _recorded(
 
     with exact():
         arrays = (jnp.asarray(each, "float64") for each in (numbers, points))
-        jax.block_until_ready(jax.jit(jax.vmap(one, (None, 0)))(*arrays))
-        jax.effects_barrier()
+        as_numpy(jax.jit(jax.vmap(one, (None, 0)))(*arrays))
+        _wait()
 
 
 def find_jax_core(
@@ -277,7 +298,7 @@ def find_jax_core(
             try:
                 _recorded(recorder, _replaced(model, path, recorder), function, numbers, points)
             except Exception:  # a user's code that cannot be called so
-                recorder.read.append(part)
+                recorder.calls.clear()
             described = _described(model, path, recorder, weigh)
             if described is not None:
                 found = described
@@ -302,7 +323,7 @@ def _described(
     model: Any, path: tuple[Any, ...], recorder: Recorder, weigh: Callable[[Any], int]
 ) -> JaxCore | None:
     """Return the part as a core if every call is one of points, or of one affine function."""
-    if not recorder.calls or any(callable(each) or weigh(each) for each in recorder.read):
+    if not recorder.calls or recorder.reads_weights(weigh):
         return None
     width = recorder.calls[0][1].size
     if any(row.size != width for row, _ in recorder.calls):
@@ -315,10 +336,11 @@ def _described(
         return None
     if np.linalg.matrix_rank(constant) <= width:
         return None
-    back = np.linalg.inv(affine[1:])
+    affine[np.abs(affine) <= AGREEMENT * np.abs(affine).max(axis=0)] = 0.0  # rounding
     if np.abs(rows - points).max() <= AGREEMENT * np.abs(rows).max():
-        affine[0], back = 0.0, np.eye(width)
-    return JaxCore(model, path, recorder.shapes[0], recorder.options[0], affine[0], back)
+        affine = np.eye(width + 1, width, k=-1)
+    back = np.linalg.inv(affine[1:])
+    return JaxCore(model, path, recorder.shapes[0], recorder.options[0], affine[0], back, weigh)
 
 
 # ---------------------------------------------------------------- fields
@@ -451,22 +473,43 @@ class JaxJets(JetFunction):
         self.inputs, self.outputs, self.pointwise = core.inputs, core.outputs, pointwise
         self._programs: dict[tuple[Order, ...], tuple[Any, Any]] = {}
         self._asked: tuple[FloatArray, FloatArray] | None = None
+        self._checked = pointwise
 
     def places(self, numbers: FloatArray, points: FloatArray) -> FloatArray:
         """Return the points, or where the part is called, each place once."""
         if self.pointwise:
             return points
         if self._asked is None or not np.array_equal(self._asked[0], points):
-            core = self.core
-            recorder = Recorder(core.original, core.places)
-            called = jax.jit(lambda *arrays: self._function(core.replaced(recorder), *arrays))
-            with exact():
-                arrays = [jnp.asarray(each, "float64") for each in (numbers, points)]
-                jax.block_until_ready(called(*arrays))
-                jax.effects_barrier()
-            found = np.concatenate([rows for rows, _ in recorder.calls])
-            self._asked = points, np.unique(found, axis=0)
+            self._asked = points, self._recorded(numbers, points)
+            if not self._checked:
+                self._check(numbers, points)
         return self._asked[1]
+
+    def _recorded(self, numbers: FloatArray, points: FloatArray) -> FloatArray:
+        """Return where the part is called."""
+        core = self.core
+        recorder = Recorder(core.original, core.places)
+        called = jax.jit(lambda *arrays: self._function(core.replaced(recorder), *arrays))
+        with exact(), explained(FIELD_EXPECTED, FIELD_FIX):
+            as_numpy(called(*(jnp.asarray(each, "float64") for each in (numbers, points))))
+            _wait()
+        if not recorder.calls or recorder.reads_weights(core.weigh):
+            raise InputError(
+                "a function of the outputs of the model",
+                "one that reads its weights, or does not call it",
+                "compute what was observed from what the model returns",
+            )
+        return np.unique(np.concatenate([rows for rows, _ in recorder.calls]), axis=0)
+
+    def _check(self, numbers: FloatArray, points: FloatArray) -> None:
+        """Refuse, once, a function that is not one of the field in the place of the network."""
+        self._checked = True
+        if not agrees(self, numbers, points):
+            raise InputError(
+                "a function that takes any field in the place of the model",
+                "other values for a field with the derivatives of the model",
+                "compute what was observed from what the model returns",
+            )
 
     def of_network(self, numbers: FloatArray, points: FloatArray) -> FloatArray:
         """Return the values with the trained network."""
@@ -511,9 +554,9 @@ class JaxJets(JetFunction):
             return found, *slopes
 
         if key not in self._programs:
-            programs = (values, both)
+            programs: list[Callable[..., Any]] = [values, both]
             if self.pointwise:
-                programs = tuple(jax.vmap(each, (1, None, 0)) for each in programs)
+                programs = [jax.vmap(each, (1, None, 0)) for each in programs]
             self._programs[key] = jax.jit(programs[0]), jax.jit(programs[1])
         return self._programs[key]
 
@@ -615,18 +658,12 @@ def jax_slot(
     generator = np.random.default_rng(0)
     few = points[generator.permutation(len(points))[:FEW]]
     core = find_jax_core(trained.model, trained.weigh, equations, numbers, few)
-    if core is None:
-        return None
-
-    def outputs(weights: Any, place: Any) -> Any:
-        return core.at(place, _part(trained.moved(weights), core.path))
-
-    if has_built_in(outputs, trained.weights, points.min(axis=0), points.max(axis=0)):
+    if core is None or not _free(core, trained, points):
         return None
 
     def jets(function: ModelFunction) -> JaxJets | None:
         try:
-            if called_at_points(function, core, numbers, few, trained.weigh):
+            if called_at_points(function, core, numbers, few):
                 found = JaxJets(function, core, pointwise=True)
                 return found if agrees(found, numbers, few) else None
         except Exception:  # a user's code that knows its own points alone
@@ -641,7 +678,7 @@ def jax_slot(
         return JaxJets(call, core, pointwise=False) if found is None else found
 
     def network(places: FloatArray) -> FloatArray:
-        return network_jets(core, places, [(0,) * core.inputs])[0]
+        return np.asarray(network_jets(core, places, [(0,) * core.inputs])[0])
 
     def frozen(
         splines: TensorSplines, coefficients: FloatArray, known: Parameters
@@ -654,7 +691,9 @@ def jax_slot(
     condition_jets = None
     if conditions is not None:
         condition_jets = JaxJets(conditions, core, pointwise=False)
-        if not _agrees_or_fails(condition_jets, numbers, np.zeros((1, 1))):
+        try:
+            condition_jets.places(numbers, np.zeros((1, 1)))
+        except Exception:  # a user's code that does not take another field
             return None
     return FieldSlot(
         [equation_jets],
@@ -666,25 +705,26 @@ def jax_slot(
     )
 
 
-def _agrees_or_fails(function: JaxJets, numbers: FloatArray, points: FloatArray) -> bool:
+def _free(core: JaxCore, trained: Trained, points: FloatArray) -> bool:
+    """Whether no condition is built into the part of a model."""
+
+    def outputs(weights: Any, place: Any) -> Any:
+        return core.at(place, _part(trained.moved(weights), core.path))
+
     try:
-        return agrees(function, numbers, points)
-    except Exception:  # a user's code that does not take another field
+        return not has_built_in(outputs, trained.weights, points.min(axis=0), points.max(axis=0))
+    except Exception:  # a model that cannot be called so
         return False
 
 
 def called_at_points(
-    function: ModelFunction,
-    core: JaxCore,
-    numbers: FloatArray,
-    points: FloatArray,
-    weigh: Callable[[Any], int],
+    function: ModelFunction, core: JaxCore, numbers: FloatArray, points: FloatArray
 ) -> bool:
     """Whether a function calls the part at its own points alone, whatever the numbers are."""
     recorder = Recorder(core.original, core.places)
     other = 1.01 * numbers + 1e-3 * (numbers == 0)
     _recorded(recorder, core.replaced(recorder), function, other, points)
-    if any(callable(each) or weigh(each) for each in recorder.read):
+    if recorder.reads_weights(core.weigh):
         return False
     size = np.abs(points).max()
     return all(np.abs(rows - point).max() <= AGREEMENT * size for rows, point in recorder.calls)
@@ -694,14 +734,14 @@ def agrees(function: JaxJets, numbers: FloatArray, points: FloatArray) -> bool:
     """Whether the jets of the trained network give the values of the network itself."""
     places = function.places(numbers, points)
     orders = function.orders_used(numbers, points, 1.0)
-    if not orders:
-        return True  # nothing to compare; splines do not have the derivatives that it takes
+    if not orders:  # none, or more than splines have, which is said elsewhere
+        orders = orders_up_to(function.inputs, MAX_ORDER + 1)
     jets = network_jets(function.core, places, orders)
     found = function.linearized(jets, orders, numbers, points)
     wanted = function.of_network(numbers, points)
     one = "apem,apm->pe" if function.pointwise else "rapm,apm->r"
     terms = np.einsum(one, np.abs(found.by_jets), np.abs(jets))
     size = max(float(terms.max(initial=0.0)), float(np.abs(wanted).max(initial=0.0)))
-    return wanted.shape == found.values.shape and bool(
-        np.abs(wanted - found.values).max() <= SAME_VALUES * size
-    )
+    if wanted.shape != found.values.shape:
+        return False
+    return float(np.abs(wanted - found.values).max()) <= SAME_VALUES * size

@@ -7,8 +7,10 @@ else, at all points at once.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cache, partial
 from typing import Any, Self, final
 
 import numpy as np
@@ -27,8 +29,10 @@ from twoaxis.adapters.foreign import (
     precision_notes,
     refuse_functions,
     space_axes,
+    typical_values,
 )
 from twoaxis.adapters.jacobians import JaxFunction
+from twoaxis.adapters.jets import FieldSlot
 from twoaxis.adapters.model_loss import LossAt, without_objective
 from twoaxis.adapters.model_weights import Functions, Trained
 from twoaxis.adapters.observed import (
@@ -212,6 +216,8 @@ def from_jinns(
     exact = model if model.precision == "float64" else JinnsModel(jax, loss, params, "float64")
     batch = _whole_batch(jax, jinns, loss, known, points, observed)
     places = [each.place for each in unknowns]
+    values = typical_values(checked)
+    stored = np.array([each.stored(values[each.name]) for each in unknowns])
     imposed = _imposed(jax, loss)
     generated = hasattr(points, "get_batch")
     border = _batch(jinns, loss, points, None) if generated and imposed else None
@@ -221,7 +227,11 @@ def from_jinns(
             [state.equations_by_weights(places)],
             state.outputs_by_weights(places),
             None if border is None else state.misfits_by_weights(imposed, border, places),
+            cache(partial(state.slot, places, imposed, border, refrozen, stored, where)),
         )
+
+    def refrozen(state: JinnsModel, parameters: Mapping[str, Parameter]) -> FrozenResidual:
+        return freeze(state, parameters, notes=notes, about=about)
 
     notes = (
         *precision_notes(model.precision, model.precision, model.own),
@@ -307,7 +317,8 @@ class JinnsModel(Model):
         self._jax, self._loss = jax, loss
         self._equinox = foreign("equinox", "jinns", "twoaxis.from_jinns")
         leaves = jax.tree.leaves(params.nn_params)
-        self.own = str(np.result_type(*[leaf.dtype for leaf in leaves]))
+        # A field of splines has no weights.
+        self.own = str(np.result_type(*[leaf.dtype for leaf in leaves])) if leaves else "float64"
         self.precision = "float64" if precision == "float64" else self.own
         with self._exact():
             self._params = jax.tree.map(self._cast, params)
@@ -468,20 +479,109 @@ class JinnsModel(Model):
         self, names: Sequence[str], batch: Any, places: Sequence[Any]
     ) -> JaxFunction:
         """Return misfits of terms of the loss, (K, 1), whose squares have the sum of the terms."""
-        numbers = self._jax.numpy
         whole, batch = self._cast_all(batch)
+        return self.by_weights(
+            places, lambda params, _: self._misfits(whole, names, params, batch), pointwise=False
+        )
 
-        def misfits(params: Any, _: Any) -> Any:
-            terms = whole.evaluate_per_sample(params, batch)
-            rows = []
-            for name in names:
-                for part in self._jax.tree.leaves(getattr(terms, name)):
-                    # jinns takes the sum over components and the mean over everything else.
-                    each = numbers.atleast_2d(part)
-                    rows.append(each.reshape(-1, 1) / (each.size / each.shape[-1]) ** 0.5)
-            return numbers.concatenate(rows)
+    def _misfits(self, whole: Any, names: Sequence[str], params: Any, batch: Any) -> Any:
+        numbers = self._jax.numpy
+        terms = whole.evaluate_per_sample(params, batch)
+        rows = []
+        for name in names:
+            for part in self._jax.tree.leaves(getattr(terms, name)):
+                # jinns takes the sum over components and the mean over everything else.
+                each = numbers.atleast_2d(part)
+                rows.append(each.reshape(-1, 1) / (each.size / each.shape[-1]) ** 0.5)
+        return numbers.concatenate(rows)
 
-        return self.by_weights(places, misfits, pointwise=False)
+    def slot(
+        self,
+        places: Sequence[Any],
+        names: Sequence[str],
+        batch: Any,
+        freeze: Callable[[JinnsModel, Parameters], FrozenResidual],
+        numbers: FloatArray,
+        points: FloatArray,
+    ) -> FieldSlot | None:
+        """Return the model with a place for any field; None for networks made of several.
+
+        The field takes the place of the network within the PINN, so that transforms of inputs and
+        outputs stay.
+
+        Parameters
+        ----------
+        places : sequence
+            Of the numbers.
+        names, batch : sequence of str, tree or None
+            Conditions of the training, and their points where these are known.
+        freeze : callable
+        numbers : array
+            Stored numbers.
+        points : array
+        """
+        kind, plain = type(self._loss.u), foreign("jinns", "jinns", "twoaxis.from_jinns").nn.PINN
+        if kind.__call__ is not plain.__call__ or kind.eval is not plain.eval:
+            return None
+        from twoaxis.adapters.jax_jets import Trained as TrainedNetwork
+        from twoaxis.adapters.jax_jets import jax_slot
+
+        jax, equinox, static = self._jax, self._equinox, self._loss.u.static
+        inexact = equinox.is_inexact_array
+
+        def weigh(part: Any) -> int:
+            return sum(each.size for each in jax.tree.leaves(equinox.filter(part, inexact)))
+
+        def network(weights: Any) -> Any:
+            return equinox.combine(self._flat()[1](weights), static)
+
+        def put(network: Any, stored: Any) -> tuple[Any, Any]:
+            return put_network(equinox, self._loss.u, self._moved(tuple(places), stored), network)
+
+        def equations(network: Any, stored: Any, at: Any) -> Any:
+            u, params = put(network, stored)
+            found = equations_at(jax, self._loss.dynamic_loss, u, params, at)
+            return jax.numpy.concatenate(found, axis=1)
+
+        def outputs(network: Any, stored: Any, at: Any) -> Any:
+            u, params = put(network, stored)
+            return jax.vmap(lambda point: u(point, params))(at).reshape(len(at), -1)
+
+        def misfits(network: Any, stored: Any, _: Any) -> Any:
+            u, params = put(network, stored)
+            return self._misfits(changed(whole, "u", u), names, params, cast)
+
+        def frozen(network: Any, known: Parameters) -> FrozenResidual:
+            u, params = put_network(equinox, self._loss.u, self._params, network)
+            return freeze(JinnsModel(jax, changed(self._loss, "u", u), params, "float64"), known)
+
+        whole, cast = (None, None) if batch is None else self._cast_all(batch)
+        weights = self.weights
+        with self._exact():
+            start = network(jax.numpy.asarray(weights))
+        trained = TrainedNetwork(start, weights, network, weigh)
+        return jax_slot(
+            trained,
+            equations,
+            outputs,
+            None if batch is None else misfits,
+            frozen,
+            numbers,
+            points,
+        )
+
+
+def changed(module: Any, name: str, value: Any) -> Any:
+    """Return a module of equinox with another attribute, static or not."""
+    found = copy.copy(module)
+    object.__setattr__(found, name, value)
+    return found
+
+
+def put_network(equinox: Any, u: Any, params: Any, network: Any) -> tuple[Any, Any]:
+    """Return a PINN and parameters with another network: jinns combines both when it is called."""
+    arrays, static = equinox.partition(network, equinox.is_inexact_array)
+    return changed(u, "static", static), changed(params, "nn_params", arrays)
 
 
 # ---------------------------------------------------------------- observations and batch

@@ -10,7 +10,7 @@ import copy
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -52,7 +52,6 @@ from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual, in_training
 from twoaxis.labels import Labels
-from twoaxis.parameters import Parameters
 from twoaxis.result import Message
 from twoaxis.views import View
 
@@ -236,19 +235,18 @@ def from_deepxde(
             ],
             state.outputs_by_weights(places),
             state.misfits_by_weights(data, imposed, places) if imposed else None,
+            partial(slot, state),
         )
 
-    def slot(
-        state: Backend, refreeze: Callable[[Backend, Parameters], FrozenResidual]
-    ) -> FieldSlot | None:
+    def slot(state: Backend) -> FieldSlot | None:
         if evidence:
             return None  # conditions on the edge are no equations
-        return state.slot(data, imposed, places, where, refreeze)
+        return state.slot(data, imposed, places, where, trained_model.of_field)
 
     about = about_model("DeepXDE", "deepxde", model.net, exact.weights.size, backend.own)
     about["backend"] = dde.backend.backend_name
     unknown_loss = [without_objective(compiled)] if isinstance(compiled, str) else []
-    frozen = Trained(
+    trained_model = Trained(
         exact,
         freeze,
         functions,
@@ -258,9 +256,9 @@ def from_deepxde(
         seen,
         observed_outputs(found) if found else columns,
         {"notes": (*notes, *found_note(found), *unknown_loss), "about": about},
-        slot,
         lambda state, at: state.field(at),
-    ).frozen(backend, checked)
+    )
+    frozen = trained_model.frozen(backend, checked)
     frozen.at(frozen.coordinates(typical_values(checked)))  # raises early where it is not finite
     return frozen
 
