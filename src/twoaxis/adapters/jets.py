@@ -137,6 +137,8 @@ class TorchCore:
         of points, as all derivatives in its jets are.
     tail : tuple of int
         Shape of its output without the axis of the points.
+    kind : type
+        Of its output: a class of tensors.
     """
 
     torch: Any
@@ -145,6 +147,7 @@ class TorchCore:
     shift: FloatArray
     back: FloatArray
     tail: tuple[int, ...]
+    kind: Any
 
     @property
     def inputs(self) -> int:
@@ -179,12 +182,14 @@ class TorchCore:
 
     def field(self, supply: Callable[[FloatArray], Any], orders: Sequence[Order]) -> Any:
         """Return a module with the jets that `supply` returns, tensors (orders, n, outputs)."""
-        torch, original, tail = self.torch, self.original, self.tail
+        torch: Any = self.torch
+        original, tail, kind = self.original, self.tail, self.kind
         shift, back = (torch.tensor(each) for each in (self.shift, self.back))
 
         class Field(torch.nn.Module):  # type: ignore[misc,name-defined]
             def forward(self, *inputs: Any) -> Any:
-                called = torch.cat([each.reshape(len(each), -1) for each in inputs], dim=1)
+                plain = [each.as_subclass(torch.Tensor) for each in inputs]
+                called = torch.cat([each.reshape(len(each), -1) for each in plain], dim=1)
                 rows = (called - shift) @ back
                 fixed = rows.detach()
                 jets = supply(as_numpy(fixed))
@@ -195,7 +200,7 @@ class TorchCore:
                     terms = [moved[j] for j, times in enumerate(order) for _ in range(times)]
                     scale = prod(map(factorial, order))
                     total = total + (jet * (prod(terms) / scale)[:, None] if terms else jet)
-                return total.reshape(len(rows), *tail)
+                return total.reshape(len(rows), *tail).as_subclass(kind)
 
             def __getattr__(self, name: str) -> Any:
                 # A residual may ask the module for more than its outputs.
@@ -273,7 +278,8 @@ def _described(
             return None
         tail = tuple(output.shape[1:])
         if found is None:
-            found = TorchCore(torch, module, path, affine[0], np.linalg.inv(affine[1:]), tail)
+            back, kind = np.linalg.inv(affine[1:]), type(output)
+            found = TorchCore(torch, module, path, affine[0], back, tail, kind)
         if found.tail != tail:
             return None
     return found
@@ -536,6 +542,7 @@ def torch_slot(
     conditions: TorchFunction | None,
     freeze: Callable[[Any, Parameters], FrozenResidual],
     points: FloatArray,
+    around: tuple[type, ...] = (),
 ) -> FieldSlot | None:
     """Return a PyTorch module with a place for any field, or None where it has none.
 
@@ -547,18 +554,20 @@ def torch_slot(
         ``freeze(module, parameters)``.
     points : array
         At which the module is called, to find its core.
+    around : tuple of type
+        Modules that stay around the field: there is no slot where it would replace one.
     """
     torch, module = observed.torch, observed.module
     few = points[:: max(1, len(points) // 16)]
-    with observed.opened(np.zeros(0)):
+    with observed.opened(np.zeros(0)) as leaves:
         core = find_torch_core(
             torch,
             module,
             observed.names,
-            lambda: observed.call(module, [], observed.inputs(few)),
+            lambda: observed.call(module, leaves, observed.inputs(few)),
             few,
         )
-    if core is None:
+    if core is None or any(isinstance(part, around) for part in core.original.modules()):
         return None
 
     def network(places: FloatArray) -> FloatArray:

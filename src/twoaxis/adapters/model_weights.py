@@ -187,11 +187,7 @@ class ModelWeights:
 
     def _seen(self, outputs: FloatArray) -> FloatArray:
         """Return the observed ones of all outputs, which lie along the second axis."""
-        if self.columns is None:
-            return outputs
-        if isinstance(self.columns, np.ndarray):
-            return outputs[np.arange(len(outputs)), self.columns][:, None]
-        return outputs[:, list(self.columns)]
+        return outputs if self.columns is None else _chosen(outputs, self.columns)
 
     @property
     def _delivered(self) -> FloatArray:
@@ -255,6 +251,8 @@ class Trained(Generic[State]):
         The observed outputs, as for `ModelWeights`.
     more : mapping
         Of the frozen residual: `notes` and `about`.
+    field : callable, optional
+        ``field(state, points)``: all outputs, (n, m). Needed for `of_field`.
     """
 
     exact: State
@@ -266,10 +264,19 @@ class Trained(Generic[State]):
     observations: Mapping[str, Any]
     columns: Sequence[int] | NDArray[np.intp]
     more: Mapping[str, Any]
+    field: Callable[[State, FloatArray], FloatArray] | None = None
 
     def frozen(self, model: State, parameters: Mapping[str, Any]) -> FrozenResidual:
         """Return the residual of the delivered model, evaluated in the precision of `model`."""
         return self._frozen(model, self.exact, parameters, self.observations)
+
+    def of_field(self, state: State, parameters: Mapping[str, Any]) -> FrozenResidual:
+        """Return the residual of a state that has a field in the place of the network."""
+        seen = dict(self.observations)
+        if "fitted" in seen and self.field is not None:
+            found = _chosen(self.field(state, seen["observed"]), self.columns)
+            seen["fitted"] = alone_or_columns(found, len(found))
+        return self.freeze(state, parameters, **self.more, **seen)
 
     def _moved(self, weights: FloatArray, parameters: Parameters) -> FrozenResidual:
         """Return the residual with other weights, with all that the delivered one has."""
@@ -317,6 +324,13 @@ class Trained(Generic[State]):
             misfits=misfits,
             slot=slot,
         )
+
+
+def _chosen(outputs: FloatArray, columns: Sequence[int] | NDArray[np.intp]) -> FloatArray:
+    """Return columns of outputs, (n, m, ...); one of each row where they are an array."""
+    if isinstance(columns, np.ndarray):
+        return outputs[np.arange(len(outputs)), columns][:, None]
+    return outputs[:, list(columns)]
 
 
 def _vector(weights: Any) -> FloatArray:

@@ -13,6 +13,7 @@ import pytest
 from compilations import counted_compilations
 from least_squares_systems import assert_is_least_squares_system
 from objectives import assert_is_training_loss
+from refined_fields import DECAY, assert_refined_as_least_squares
 
 import twoaxis as ta
 from twoaxis.adapters.deepxde import from_deepxde
@@ -333,6 +334,46 @@ GIVEN = ta.Parameter(truth=1.0, bounds=(0.05, 20), delivered=2.0)
 def test_every_variable_needs_a_name(lorenz):
     with pytest.raises(ta.InputError, match="2 without one"):
         from_deepxde(lorenz.model, {"rho": (lorenz.variables["rho"], LORENZ["rho"])})
+
+
+@pytest.mark.parametrize("hard", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_refined_on_splines(dde, train, hard):
+    """A condition in the loss, or in a transform around the network, and scaled coordinates."""
+    dde.config.set_random_seed(0)
+    rate = dde.Variable(2.0)
+
+    def equation(t, u, unknowns=(rate,)):
+        return dde.grad.jacobian(u, t)[0] + unknowns[0] * u[0]
+
+    geometry = dde.geometry.TimeDomain(0, 2)
+    start = dde.icbc.IC(geometry, lambda t: np.ones((len(t), 1)), lambda _, on: on)
+    seen = dde.icbc.PointSetBC(DECAY.points, DECAY.readings)
+    data = dde.data.PDE(geometry, equation, [seen, *[start] * (not hard)], 20, 2)
+    net = dde.nn.FNN([1, 8, 8, 1], "tanh", "Glorot uniform")
+    net.apply_feature_transform(lambda t: t - 1)
+    if hard:
+        net.apply_output_transform(lambda t, u: 1 + t * u)
+    frozen = from_deepxde(train(data, net, rate), {"rate": (rate, ta.Parameter(bounds=(0.1, 10)))})
+    slot = frozen.weights.slot()
+    assert (slot.conditions is None) == hard
+    found = assert_refined_as_least_squares(frozen, DECAY, within=0.02)
+    assert found.frozen.fitted.shape == (15,)
+
+
+@pytest.mark.long
+def test_periodic_features_have_no_place_for_a_field(dde, train):
+    import jax.numpy as jnp
+
+    rate = dde.Variable(2.0)
+
+    def equation(t, u, unknowns=(rate,)):
+        return dde.grad.jacobian(u, t)[0] + unknowns[0] * u[0]
+
+    data = dde.data.PDE(dde.geometry.TimeDomain(0, 1), equation, [], num_domain=20)
+    net = dde.nn.FNN([2, 8, 1], "tanh", "Glorot uniform")
+    angle = 2 * np.pi
+    net.apply_feature_transform(lambda t: jnp.hstack([jnp.sin(angle * t), jnp.cos(angle * t)]))
+    assert from_deepxde(train(data, net, rate), {"rate": (rate, K)}).weights.slot() is None
 
 
 def test_names(dde, decay):

@@ -26,9 +26,9 @@ def run(*options):
 
 
 def test_cases_of_the_jax_backend_pass():
-    assert run() == 12
+    assert run() == 13
 
 
 @pytest.mark.long
 def test_long_cases_of_the_jax_backend_pass():
-    assert run("--only-long") == 11
+    assert run("--only-long") == 13

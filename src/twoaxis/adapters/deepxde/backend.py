@@ -8,18 +8,22 @@ its value is set during a call and restored; in JAX the PDE receives the unknown
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import RLock
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoaxis.adapters.jacobians import PointFunction
+from twoaxis.adapters.jets import FieldSlot
 from twoaxis.adapters.model_loss import LossAt
 from twoaxis.adapters.unknowns import Arithmetic, Conditions, Model
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
+from twoaxis.frozen import FrozenResidual
+from twoaxis.parameters import Parameters
 
 #: DeepXDE keeps derivatives in one cache of the process, and a PDE its unknowns: only one thread
 #: evaluates at a time.
@@ -92,6 +96,30 @@ class Backend(Model):
         """Return the error of one condition, (K, m), as a function of weights and numbers."""
 
     @abstractmethod
+    def slot(
+        self,
+        data: Any,
+        conditions: Sequence[int],
+        places: Sequence[int],
+        points: FloatArray,
+        freeze: Callable[[Self, Parameters], FrozenResidual],
+    ) -> FieldSlot | None:
+        """Return the model with a place for any field, or None where it has none.
+
+        Parameters
+        ----------
+        data : deepxde.data.PDE
+        conditions : sequence of int
+            Numbers of the conditions that are imposed.
+        places : sequence of int
+            Of the unknowns.
+        points : array
+            At which the network is called, to find what a field can replace.
+        freeze : callable
+            ``freeze(backend, parameters)``.
+        """
+
+    @abstractmethod
     def conditions_with(self, data: Any) -> Mapping[int, list[int]]:
         """Return the numbers of the conditions that depend on each unknown."""
 
@@ -152,6 +180,13 @@ def misfits_of(data: Any, conditions: Sequence[int], inputs: Any, outputs: Any, 
         flat = error_of(data, number, inputs, outputs).reshape(-1, 1)
         parts.append(flat / len(flat) ** 0.5)
     return join(parts)
+
+
+def rows_of(data: Any, conditions: Sequence[int]) -> NDArray[np.intp]:
+    """Return which points of the training belong to conditions."""
+    ends = np.cumsum([0, *data.num_bcs])
+    parts = [np.arange(ends[number], ends[number + 1]) for number in conditions]
+    return np.concatenate([np.zeros(0, dtype=np.intp), *parts])
 
 
 def as_columns(found: Any, rows: int) -> list[Any]:

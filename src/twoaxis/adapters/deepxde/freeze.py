@@ -32,6 +32,7 @@ from twoaxis.adapters.foreign import (
     space_axes,
     typical_values,
 )
+from twoaxis.adapters.jets import FieldSlot
 from twoaxis.adapters.model_loss import without_objective
 from twoaxis.adapters.model_weights import Functions, Trained
 from twoaxis.adapters.observed import (
@@ -234,12 +235,18 @@ def from_deepxde(
             ],
             state.outputs_by_weights(places),
             state.misfits_by_weights(data, imposed, places) if imposed else None,
+            partial(slot, state),
         )
+
+    def slot(state: Backend) -> FieldSlot | None:
+        if evidence:
+            return None  # conditions on the edge are no equations
+        return state.slot(data, imposed, places, where, trained_model.of_field)
 
     about = about_model("DeepXDE", "deepxde", model.net, exact.weights.size, backend.own)
     about["backend"] = dde.backend.backend_name
     unknown_loss = [without_objective(compiled)] if isinstance(compiled, str) else []
-    frozen = Trained(
+    trained_model = Trained(
         exact,
         freeze,
         functions,
@@ -249,7 +256,9 @@ def from_deepxde(
         seen,
         observed_outputs(found) if found else columns,
         {"notes": (*notes, *found_note(found), *unknown_loss), "about": about},
-    ).frozen(backend, checked)
+        lambda state, at: state.field(at),
+    )
+    frozen = trained_model.frozen(backend, checked)
     frozen.at(frozen.coordinates(typical_values(checked)))  # raises early where it is not finite
     return frozen
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Self, final
 
 import numpy as np
@@ -16,14 +17,17 @@ from twoaxis.adapters.deepxde.backend import (
     as_columns,
     error_of,
     misfits_of,
+    rows_of,
 )
 from twoaxis.adapters.foreign import as_numpy, check_program, foreign
 from twoaxis.adapters.jacobians import JaxFunction
+from twoaxis.adapters.jets import FieldSlot
 from twoaxis.adapters.model_loss import LossAt
 from twoaxis.adapters.unknowns import JaxArithmetic, jax_jacobian
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
-from twoaxis.frozen import kept_program
+from twoaxis.frozen import FrozenResidual, kept_program
+from twoaxis.parameters import Parameters
 
 
 @final
@@ -34,7 +38,7 @@ class JaxProgram:
     """
 
     def __init__(self, jax: Any, net: Any, pde: Any, takes_unknowns: bool) -> None:
-        self._jax, self.net, self.pde, self._takes_unknowns = jax, net, pde, takes_unknowns
+        self._jax, self.net, self.pde, self.takes_unknowns = jax, net, pde, takes_unknowns
         self.compiled = jax.jit(self.evaluate)
         self.compiled_slopes = jax.jit(self._slopes, static_argnums=2)
         self.compiled_field = jax.jit(lambda tree, at: net.apply(tree, at, training=False))
@@ -45,7 +49,13 @@ class JaxProgram:
         def outputs(inputs: Any) -> Any:
             return self.net.apply(weights, inputs, training=False)
 
-        given = {"unknowns": unknowns} if self._takes_unknowns and unknowns else {}
+        return self.equations_of(outputs, points, unknowns)
+
+    def equations_of(
+        self, outputs: Callable[[Any], Any], points: Any, unknowns: list[Any]
+    ) -> list[Any]:
+        """Return one array (N, m) per equation, for any outputs."""
+        given = {"unknowns": unknowns} if self.takes_unknowns and unknowns else {}
         return as_columns(self.pde(points, (outputs(points), outputs), **given), len(points))
 
     def _slopes(self, weights: Any, points: Any, places: tuple[int, ...], base: list[Any]) -> Any:
@@ -55,6 +65,46 @@ class JaxProgram:
             return self.evaluate(weights, points, list(unknowns))
 
         return jax_jacobian(self._jax, evaluate, base, places)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Inner:
+    """A network without its output transform, and its weights."""
+
+    net: Any
+    tree: Any
+
+    def __call__(self, inputs: Any) -> Any:
+        """Return the outputs."""
+        return self.net.apply(self.tree, inputs, training=False)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Transformed:
+    """A network, or a field in its place, within its output transform."""
+
+    inner: Any
+    around: Callable[[Any, Any], Any] | None
+
+    def __call__(self, inputs: Any) -> Any:
+        """Return the outputs."""
+        found = self.inner(inputs)
+        return found if self.around is None else self.around(inputs, found)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FieldNetwork:
+    """A field, called as networks of flax are; it has no tree of weights."""
+
+    field: Callable[[Any], Any]
+
+    def apply(self, tree: Any, inputs: Any, training: bool) -> Any:
+        """Return the outputs."""
+        del tree, training
+        return self.field(inputs)
 
 
 @final
@@ -220,10 +270,7 @@ class JaxBackend(Backend):
         def called(vector: Any, numbers: Any, points: Any) -> Any:
             # Cleared here as well: one program may contain several calls.
             self._dde.gradients.clear()
-            unknowns = list(self._held)
-            for place, number in zip(places, numbers, strict=True):
-                unknowns[place] = self._jax.numpy.full_like(unknowns[place], number)
-            return function(unravel(vector), points, unknowns)
+            return function(unravel(vector), points, self._with_numbers(places, numbers))
 
         return JaxFunction(self._jax, called, self._exact, pointwise=pointwise)
 
@@ -255,6 +302,86 @@ class JaxBackend(Backend):
             return misfits_of(data, conditions, inputs, outputs, self._jax.numpy.concatenate)
 
         return self._by_weights(places, misfits, pointwise=False)
+
+    def slot(
+        self,
+        data: Any,
+        conditions: Sequence[int],
+        places: Sequence[int],
+        points: FloatArray,
+        freeze: Callable[[Self, Parameters], FrozenResidual],
+    ) -> FieldSlot | None:
+        """Return the model with a place for any field; an output transform stays around it."""
+        from twoaxis.adapters.jax_jets import Trained, jax_slot
+
+        xp, around = self._jax.numpy, getattr(self._net, "_output_transform", None)
+        alone = self._net if around is None else self._net.clone(_output_transform=None)
+        with self._exact():
+            flat, unravel = self._flat()
+        weights = as_numpy(flat)
+        rows = rows_of(data, conditions)
+
+        def moved(vector: Any) -> Transformed:
+            return Transformed(Inner(alone, unravel(vector)), around)
+
+        def equations(model: Any, numbers: Any, at: Any) -> Any:
+            with self._traced():
+                unknowns = self._with_numbers(places, numbers)
+                found = self._program.equations_of(model, at, unknowns)
+                return xp.concatenate(found, axis=1)
+
+        def misfits(model: Any, numbers: Any, at: Any) -> Any:
+            del (
+                numbers,
+                at,
+            )  # DeepXDE passes unknowns to the PDE alone; conditions know their points
+            with self._traced():
+                inputs = self._points(data.train_x)
+                at_rows = model(inputs[rows])
+                # Conditions know their points by their places among those of the training.
+                outputs = xp.zeros((len(inputs), at_rows.shape[1]), at_rows.dtype)
+                outputs = outputs.at[rows].set(at_rows)
+                return misfits_of(data, conditions, inputs, outputs, xp.concatenate)
+
+        def frozen(model: Any, known: Parameters) -> FrozenResidual:
+            other, program = copy.copy(self), self._program
+            other._net, other._weights = FieldNetwork(model), {}
+            other._program = JaxProgram(self._jax, other._net, program.pde, program.takes_unknowns)
+            return freeze(other, known)
+
+        with self._exact():
+            exact = moved(self._jax.numpy.asarray(weights))
+        return jax_slot(
+            Trained(
+                exact,
+                weights,
+                moved,
+                lambda part: weights.size * isinstance(part, (Transformed, Inner)),
+            ),
+            equations,
+            lambda model, _, at: model(at),
+            misfits if conditions else None,
+            frozen,
+            np.array([as_numpy(self._held[place]).item() for place in places]),
+            points,
+        )
+
+    @contextmanager
+    def _traced(self) -> Iterator[None]:
+        """Clear DeepXDE's derivatives around the trace of a program."""
+        with ONE_AT_A_TIME:
+            self._dde.gradients.clear()
+            try:
+                yield
+            finally:
+                self._dde.gradients.clear()
+
+    def _with_numbers(self, places: Sequence[int], numbers: Any) -> list[Any]:
+        """Return the unknowns with numbers at places."""
+        unknowns = list(self._held)
+        for place, number in zip(places, numbers, strict=True):
+            unknowns[place] = self._jax.numpy.full_like(unknowns[place], number)
+        return unknowns
 
     def conditions_with(self, data: Any) -> dict[int, list[int]]:  # noqa: ARG002
         """Return nothing: with JAX, DeepXDE passes the unknowns to the PDE alone."""

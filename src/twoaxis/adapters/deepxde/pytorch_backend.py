@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, Self, final
 
@@ -17,6 +18,7 @@ from twoaxis.adapters.deepxde.backend import (
     as_columns,
     error_of,
     misfits_of,
+    rows_of,
 )
 from twoaxis.adapters.foreign import (
     as_numpy,
@@ -24,9 +26,41 @@ from twoaxis.adapters.foreign import (
     explained,
 )
 from twoaxis.adapters.jacobians import TorchFunction
+from twoaxis.adapters.jets import FieldSlot, torch_slot
 from twoaxis.adapters.model_loss import LossAt, flat_tensors, put_into, torch_gradient
 from twoaxis.adapters.unknowns import TorchArithmetic, torch_jacobian
 from twoaxis.arrays import FloatArray
+from twoaxis.frozen import FrozenResidual
+from twoaxis.parameters import Parameters
+
+
+def _has_transforms(part: Any) -> bool:
+    names = ("_input_transform", "_output_transform")
+    return any(getattr(part, name, None) is not None for name in names)
+
+
+@cache
+def _transformed(torch: Any) -> Any:
+    """Return a class of modules: a network without its transforms, and these around it."""
+
+    class Transformed(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self, net: Any) -> None:
+            super().__init__()
+            self.before, self.after = net._input_transform, net._output_transform
+            net._input_transform = net._output_transform = None
+            self.inner = net
+
+        def forward(self, inputs: Any) -> Any:
+            found = self.inner(inputs if self.before is None else self.before(inputs))
+            return found if self.after is None else self.after(inputs, found)
+
+        def __getattr__(self, name: str) -> Any:
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                return getattr(super().__getattr__("inner"), name)
+
+    return Transformed
 
 
 @final
@@ -185,7 +219,9 @@ class PyTorchBackend(Backend):
 
         @contextmanager
         def opened(numbers: FloatArray) -> Iterator[list[Any]]:
-            with self._holding(dict(zip(places, numbers.tolist(), strict=True))):
+            # Without numbers the unknowns keep their values.
+            stored = dict(zip(places, numbers.tolist(), strict=True)) if numbers.size else {}
+            with self._holding(stored):
                 yield [self._variables[place] for place in places]
 
         def called(net: Any, leaves: Any, inputs: Any) -> Any:
@@ -228,6 +264,75 @@ class PyTorchBackend(Backend):
             return error_of(data, condition, inputs, net(inputs))
 
         return self._by_weights(places, error, pointwise=False)
+
+    def slot(
+        self,
+        data: Any,
+        conditions: Sequence[int],
+        places: Sequence[int],
+        points: FloatArray,
+        freeze: Callable[[Self, Parameters], FrozenResidual],
+    ) -> FieldSlot | None:
+        """Return the model with a place for any field; transforms of the network stay around it."""
+        if self._dde.config.autodiff == "forward":
+            return None  # derivatives by calls of the network within transforms of PyTorch
+        kind, outside = _transformed(self._torch), self._with_transforms_outside()
+        few = points[:: max(1, len(points) // 16)]
+        if not np.allclose(outside.field(few), self.field(few), rtol=1e-9, atol=1e-12):
+            return None  # a network that uses its transforms elsewhere
+        return torch_slot(
+            [outside.equations_by_weights(places)],
+            outside.outputs_by_weights(places),
+            outside._misfits_alone(data, conditions, places) if conditions else None,
+            lambda net, known: freeze(self._replaced(net, []), known),
+            points,
+            (kind,),
+        )
+
+    def _replaced(self, net: Any, moving: list[str]) -> Self:
+        """Return the same model with another network."""
+        other = copy.copy(self)
+        other._net, other._moving = net, moving
+        return other
+
+    def _with_transforms_outside(self) -> Self:
+        """Return the same model with networks inside of the transforms that they apply."""
+        kind, net = _transformed(self._torch), copy.deepcopy(self._net)
+        moving = {id(net.get_parameter(name)) for name in self._moving}
+        for part in list(net.modules()):
+            for name, inner in part.named_children():
+                if _has_transforms(inner):
+                    part._modules[name] = kind(inner)
+        net = kind(net) if _has_transforms(net) else net
+        names = [name for name, each in net.named_parameters() if id(each) in moving]
+        return self._replaced(net, names)
+
+    def _misfits_alone(
+        self, data: Any, conditions: Sequence[int], places: Sequence[int]
+    ) -> TorchFunction:
+        """Return misfits as `misfits_by_weights` does, calling the network at their points alone.
+
+        Row n needs the network at point n alone, mostly; that is found out where it is used.
+        """
+        torch = self._torch
+        rows = torch.tensor(rows_of(data, conditions), device=self._device)
+
+        def misfits(net: Any, _: Any) -> Any:
+            inputs = self._inputs(data.train_x)
+            alone = net(inputs[rows])
+            # Conditions know their points by their places among those of the training.
+            outputs = alone.new_zeros(len(inputs), alone.shape[1]).index_put((rows,), alone)
+            return misfits_of(data, conditions, inputs, outputs, torch.cat)
+
+        found = self._by_weights(places, misfits)
+        whole = self.misfits_by_weights(data, conditions, places)
+        nowhere, none = np.zeros((1, 1)), np.zeros(0)
+        wanted = whole.values(self.weights, none, nowhere)
+        try:
+            same = np.allclose(found.values(self.weights, none, nowhere), wanted, rtol=1e-9)
+        except Exception:  # conditions are any code of the user's, and may use all points
+            same = False
+        return found if same else whole
 
     def conditions_with(self, data: Any) -> dict[int, list[int]]:
         """Return the numbers of the conditions that depend on each unknown, by derivatives."""

@@ -214,6 +214,7 @@ def from_pina(
             [state.equations_by_weights(term, names) for term in terms],
             state.outputs_by_weights(names),
             state.misfits_by_weights(imposed, names) if imposed else None,
+            lambda: state.slot(terms, imposed, names, trained.of_field),
         )
 
     notes = (
@@ -228,7 +229,7 @@ def from_pina(
         "PINA", "pina-mathlab", solver._pina_models[0], exact.weights.size, twin.own
     )
     about["solver"] = type(solver).__name__
-    return Trained(
+    trained = Trained(
         exact,
         freeze,
         functions,
@@ -238,7 +239,9 @@ def from_pina(
         seen,
         observed_outputs(found) if found else columns,
         {"notes": notes, "about": about},
-    ).frozen(twin, checked)
+        lambda state, at: state.field(state.labelled(at, problem.input_variables)),
+    )
+    return trained.frozen(twin, checked)
 
 
 def _columns(problem: Any, field: str | Sequence[str] | None) -> list[int]:

@@ -23,10 +23,16 @@ from twoaxis.adapters.foreign import (
     foreign,
 )
 from twoaxis.adapters.jacobians import TorchFunction
+from twoaxis.adapters.jets import FieldSlot, torch_slot
 from twoaxis.adapters.model_loss import LossAt, flat_tensors, put_into, torch_gradient
 from twoaxis.adapters.unknowns import Model, torch_jacobian
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
+from twoaxis.frozen import FrozenResidual
+from twoaxis.parameters import Parameters
+
+#: Points so near to a face of the box, as a share of its size, lie on it.
+EDGE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,8 @@ class Twin(Model):
     def __init__(self, torch: Any, pina: Any, solver: Any, precision: Precision) -> None:
         self.torch, self.label_tensor = torch, pina.LabelTensor
         self.problem, self._lock = solver.problem, RLock()
+        stored = getattr(solver.problem, "unknown_parameters", {})
+        self._delivered = {name: float(as_numpy(each).item()) for name, each in stored.items()}
         ensemble = foreign("pina.solver", "pina", "twoaxis.from_pina").EnsembleSolver
         with explained(
             "networks that can be copied",
@@ -204,8 +212,12 @@ class Twin(Model):
 
         @contextmanager
         def opened(numbers: FloatArray) -> Iterator[list[Any]]:
+            # Without numbers the unknowns keep their values.
+            stored = dict(zip(names, numbers.tolist(), strict=True)) if numbers.size else {
+                name: self._delivered[name] for name in names
+            }  # fmt: skip
             with self.undisturbed(), self.torch.enable_grad():
-                yield list(self._leaves(dict(zip(names, numbers.tolist(), strict=True))).values())
+                yield list(self._leaves(stored).values())
 
         def called(network: Any, leaves: Sequence[Any], points: Any) -> Any:
             state = copy.copy(self)
@@ -238,7 +250,9 @@ class Twin(Model):
 
         return self._by_weights(names, outputs)
 
-    def misfits_by_weights(self, terms: Sequence[Term], names: Sequence[str]) -> TorchFunction:
+    def misfits_by_weights(
+        self, terms: Sequence[Term], names: Sequence[str], pointwise: bool = False
+    ) -> TorchFunction:
         """Return misfits of conditions, (K, 1), whose squares have the sum of their means."""
 
         def misfits(state: Self, leaves: Mapping[str, Any], points: Any) -> Any:
@@ -247,7 +261,48 @@ class Twin(Model):
             share = len(self.members)
             return self.torch.cat([part / (share * len(part)) ** 0.5 for part in parts])
 
-        return self._by_weights(names, misfits, pointwise=False)
+        return self._by_weights(names, misfits, pointwise=pointwise)
+
+    def slot(
+        self,
+        terms: Sequence[Term],
+        imposed: Sequence[Term],
+        names: Sequence[str],
+        freeze: Callable[[Self, Parameters], FrozenResidual],
+    ) -> FieldSlot | None:
+        """Return the twin with a place for any field, or None where it has none.
+
+        Parameters
+        ----------
+        terms, imposed : sequence of Term
+            Conditions that make up the residual, and others of the training.
+        names : sequence of str
+            Of the unknowns.
+        freeze : callable
+            ``freeze(twin, parameters)``.
+        """
+        axes = tuple(self.problem.input_variables)
+        if len(self.members) > 1 or any(term.axes != axes for term in terms):
+            return None
+        points = [as_numpy(term.points) for term in terms]
+        if any(_on_edge(each, np.concatenate(points)) for each in points):
+            return None  # what holds on the boundary alone is no equation of the domain
+        models = self.network()
+
+        def frozen(module: Any, known: Parameters) -> FrozenResidual:
+            state = copy.copy(self)
+            held = self.torch.nn.ModuleList([module, *models[1:]])
+            state.solver, state._moving = _sharing(self.solver, held), []
+            return freeze(state, known)
+
+        return torch_slot(
+            [self.equations_by_weights(term, names) for term in terms],
+            self.outputs_by_weights(names),
+            # Whether a misfit needs the network at its own point alone is found out.
+            self.misfits_by_weights(imposed, names, pointwise=True) if imposed else None,
+            frozen,
+            points[0],
+        )
 
     def _leaves(self, stored: Mapping[Any, float]) -> dict[str, Any]:
         options = {"dtype": self.dtype, "device": self.device, "requires_grad": True}
@@ -280,6 +335,13 @@ class Twin(Model):
                 "equations are columns, or a SystemEquation",
             )
         return plain.reshape(len(samples), -1)
+
+
+def _on_edge(points: FloatArray, every: FloatArray) -> bool:
+    """Whether points lie on the faces of the box that holds all points."""
+    low, high = every.min(axis=0), every.max(axis=0)
+    away = np.minimum(points - low, high - points).min(axis=1)
+    return bool((away <= EDGE * (high - low).max()).all())
 
 
 def _sharing(solver: Any, models: Any) -> Any:
