@@ -1,5 +1,7 @@
 """Is a trusted refinement right? Other minima, wrong equations, correlated and unknown noise."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -170,7 +172,7 @@ def test_the_size_of_the_network_does_not_matter():
         sizes = [1, *depth * [width], 1]
         layers = [
             part
-            for inner, outer in zip(sizes, sizes[1:], strict=False)
+            for inner, outer in pairwise(sizes)
             for part in (torch.nn.Linear(inner, outer), torch.nn.Tanh())
         ]
         subject = ta.from_torch(

@@ -1,21 +1,13 @@
-"""Conditions that a JAX model obeys by construction, whatever its weights are."""
+"""Conditions that a model obeys by construction, whatever its weights are."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, final
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from twoaxis.adapters.foreign import as_numpy
 from twoaxis.arrays import FloatArray
 
-#: Weights by which derivatives are taken, at most: as good as all of them.
-MAX_WEIGHTS = 256
-#: How far they are moved, relative to their size: what holds for these weights holds for all.
-MOVED = 0.1
 #: Places on a line, and how far it goes beyond the box: points may end before its face.
 LINE, BEYOND = 65, 0.15
 #: A dip to this share of the largest value is looked into; one to the other share is a zero.
@@ -23,59 +15,35 @@ DIP, ZERO = 0.2, 1e-7
 #: Rows with a singular value below this share of the largest are dependent.
 DEPENDENT = 1e-9
 
-Outputs = Callable[[Any, Any], Any]
+#: ``changes(places)``: how outputs and slopes change with the weights, (n, 1 + k, m, R), with R
+#: weights or directions of them.
+Changes = Callable[[FloatArray], FloatArray]
 
 
-def has_built_in(outputs: Outputs, weights: FloatArray, low: FloatArray, high: FloatArray) -> bool:
+def has_built_in(changes: Changes, low: FloatArray, high: FloatArray) -> bool:
     """Whether outputs obey a linear condition for all weights.
 
     On lines through the box: an output or a slope along the line that does not change with the
     weights somewhere, or an output that changes alike at both ends. At points: outputs and slopes
-    that are linearly dependent. All of them by derivatives with respect to the weights, at weights
-    a little off the trained ones.
+    that are linearly dependent.
 
     Parameters
     ----------
-    outputs : callable
-        ``outputs(weights, place)``, (m,); evaluated in double precision.
-    weights : array
+    changes : callable
+        At weights a little off the trained ones: what holds there holds for all.
     low, high : array, shape (k,)
         The box.
     """
-    changes = _Changes(outputs, weights)
     generator = np.random.default_rng(0)
     for axis in range(len(low)):
         for _ in range(2):
             through = low + generator.uniform(0.3, 0.7, len(low)) * (high - low)
-            rows = changes.on(_line(through, axis, low, high))
+            rows = changes(_line(through, axis, low, high))
             if not np.isfinite(rows[LINE // 3 : -LINE // 3]).all() or _dependent(rows[LINE // 2]):
                 return True
             if _vanishes(changes, through, axis, low, high):
                 return True
     return False
-
-
-@final
-class _Changes:
-    """Derivatives by weights of outputs and slopes, (n, 1 + k, m, W), at LINE places at once."""
-
-    def __init__(self, outputs: Outputs, weights: FloatArray) -> None:
-        generator = np.random.default_rng(1)
-        size = float(np.sqrt((weights**2).mean())) or 1.0
-        moved = weights + MOVED * size * generator.standard_normal(weights.size)
-        chosen = generator.permutation(weights.size)[:MAX_WEIGHTS]
-
-        def jets(change: Any, place: Any) -> Any:
-            vector = jnp.asarray(moved).at[chosen].add(change)
-            slopes = jax.jacfwd(lambda at: outputs(vector, at))(place)  # (m, k)
-            return jnp.concatenate([outputs(vector, place)[None], slopes.T])
-
-        rows = jax.vmap(jax.jacrev(jets), (None, 0))
-        self._compiled = jax.jit(lambda places: rows(jnp.zeros(len(chosen)), places))
-
-    def on(self, places: FloatArray) -> FloatArray:
-        with jax.enable_x64(True):
-            return as_numpy(self._compiled(jnp.asarray(places, "float64")))
 
 
 def _line(through: FloatArray, axis: int, low: FloatArray, high: FloatArray) -> FloatArray:
@@ -96,7 +64,7 @@ def _dependent(rows: FloatArray) -> bool:
 
 
 def _vanishes(
-    changes: _Changes, through: FloatArray, axis: int, low: FloatArray, high: FloatArray
+    changes: Changes, through: FloatArray, axis: int, low: FloatArray, high: FloatArray
 ) -> bool:
     """Whether changes of outputs or slopes vanish on a line, or those of values a box apart."""
     width = high[axis] - low[axis]
@@ -106,13 +74,13 @@ def _vanishes(
     def sizes(along: FloatArray) -> FloatArray:
         places = np.tile(through, (LINE, 1))
         places[:, axis] = along
-        rows = changes.on(places)[:, [0, 1 + axis]]
+        rows = changes(places)[:, [0, 1 + axis]]
         return np.asarray(np.linalg.norm(rows, axis=-1)).reshape(LINE, -1)
 
     def differences(along: FloatArray) -> FloatArray:
         places = np.tile(start, (LINE, 1))
         places[1:, axis] = along[1:]
-        rows = changes.on(places)[:, 0]
+        rows = changes(places)[:, 0]
         found = np.linalg.norm(rows - rows[:1], axis=-1)
         found[0] = found[1]  # in its place is the start
         size = np.linalg.norm(rows, axis=-1).max(axis=0)

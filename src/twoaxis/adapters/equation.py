@@ -60,7 +60,7 @@ def from_equation(
     grids = np.meshgrid(*(np.linspace(a, b, count) for a, b in zip(low, high, strict=True)))
     points = np.stack([each.ravel() for each in grids], axis=1)
     slopes = SLOPE / (high - low)
-    options = {"points": points, "conditions": conditions, "axes": axes}
+    options: dict[str, Any] = {"points": points, "conditions": conditions, "axes": axes}
     if speaks == "torch":
         return from_torch(_torch_field(slopes, outputs), residual, parameters, **options)
     return from_jax(_jax_field(slopes, outputs), residual, parameters, **options)

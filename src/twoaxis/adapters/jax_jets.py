@@ -48,6 +48,8 @@ from twoaxis.splines import DEGREE, TensorSplines, orders_up_to
 BLOCK = 256
 #: Points that tell how a model is called.
 FEW = 8
+#: Weights by which derivatives are taken, at most, and how far they are moved, in their size.
+MAX_WEIGHTS, MOVED = 256, 0.1
 #: Values by jets are those of the network to this share of their terms.
 SAME_VALUES = 1e-8
 
@@ -721,9 +723,33 @@ def _free(core: JaxCore, trained: Trained, points: FloatArray) -> bool:
         return core.at(place, _part(trained.moved(weights), core.path))
 
     try:
-        return not has_built_in(outputs, trained.weights, points.min(axis=0), points.max(axis=0))
+        changes = _Changes(outputs, trained.weights)
+        return not has_built_in(changes, points.min(axis=0), points.max(axis=0))
     except Exception:  # a model that cannot be called so
         return False
+
+
+@final
+class _Changes:
+    """Derivatives by weights of outputs and slopes, (n, 1 + k, m, W), at LINE places at once."""
+
+    def __init__(self, outputs: Callable[[Any, Any], Any], weights: FloatArray) -> None:
+        generator = np.random.default_rng(1)
+        size = float(np.sqrt((weights**2).mean())) or 1.0
+        moved = weights + MOVED * size * generator.standard_normal(weights.size)
+        chosen = generator.permutation(weights.size)[:MAX_WEIGHTS]
+
+        def jets(change: Any, place: Any) -> Any:
+            vector = jnp.asarray(moved).at[chosen].add(change)
+            slopes = jax.jacfwd(lambda at: outputs(vector, at))(place)  # (m, k)
+            return jnp.concatenate([outputs(vector, place)[None], slopes.T])
+
+        rows = jax.vmap(jax.jacrev(jets), (None, 0))
+        self._compiled = jax.jit(lambda places: rows(jnp.zeros(len(chosen)), places))
+
+    def __call__(self, places: FloatArray) -> FloatArray:
+        with jax.enable_x64(True):
+            return as_numpy(self._compiled(jnp.asarray(places, "float64")))
 
 
 def called_at_points(

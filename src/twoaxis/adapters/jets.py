@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from twoaxis.adapters.built_in import has_built_in
 from twoaxis.adapters.foreign import as_numpy
 from twoaxis.adapters.jacobians import TorchFunction
 from twoaxis.adapters.unknowns import torch_jacobian
@@ -35,6 +36,9 @@ from twoaxis.splines import TensorSplines, orders_up_to
 MAX_ORDER = 4
 #: Derivatives of the values by the jets agree with those of a weighted sum to this share.
 AGREEMENT = 1e-9
+
+#: Weights that tell of conditions that are built in, and how far they are moved, in their size.
+DIRECTIONS, MOVED = 16, 0.1
 
 Order = tuple[int, ...]
 #: ``jets(places)`` returns all derivatives of a field there, (orders, P, outputs).
@@ -98,6 +102,12 @@ class JetFunction(ABC):
         places = self.places(numbers, points)
         jets = np.ones((1, len(places), self.outputs))
         return int(self.values(jets, [(0,) * self.inputs], numbers, points).shape[1])
+
+    def stays(self, numbers: FloatArray, points: FloatArray) -> bool:
+        """Whether the field is asked at the same places whatever the numbers are."""
+        other = 1.01 * numbers + 1e-3 * (numbers == 0)
+        here, there = self.places(numbers, points), self.places(other, points)
+        return np.array_equal(here, there)
 
     def orders_used(self, numbers: FloatArray, points: FloatArray, size: float) -> list[Order]:
         """Return the derivatives that the function takes; none where it takes higher ones.
@@ -186,7 +196,7 @@ class TorchCore:
         original, tail, kind = self.original, self.tail, self.kind
         shift, back = (torch.tensor(each) for each in (self.shift, self.back))
 
-        class Field(torch.nn.Module):  # type: ignore[misc,name-defined]
+        class Field(torch.nn.Module):  # type: ignore[misc]
             def forward(self, *inputs: Any) -> Any:
                 plain = [each.as_subclass(torch.Tensor) for each in inputs]
                 called = torch.cat([each.reshape(len(each), -1) for each in plain], dim=1)
@@ -283,6 +293,48 @@ def _described(
         if found.tail != tail:
             return None
     return found
+
+
+def is_free(core: TorchCore, points: FloatArray) -> bool:
+    """Whether no condition is built into the part; modules of PyTorch itself have none."""
+    if all(type(each).__module__.startswith("torch.nn.") for each in core.original.modules()):
+        return True
+    try:
+        return not has_built_in(_TorchChanges(core), points.min(axis=0), points.max(axis=0))
+    except (RuntimeError, TypeError, ValueError):  # a part that cannot be called so
+        return False
+
+
+@final
+class _TorchChanges:
+    """How outputs and slopes differ between weights near the trained ones, (n, 1 + k, m, R)."""
+
+    def __init__(self, core: TorchCore) -> None:
+        torch: Any = core.torch
+        self._core, self._back = core, np.linalg.inv(core.back)
+        generator = np.random.default_rng(1)
+        self._parts = []
+        for _ in range(1 + max(DIRECTIONS, 2 * (1 + core.inputs) * core.outputs)):
+            part = copy.deepcopy(core.original)
+            with torch.no_grad():
+                for weight in part.parameters():
+                    size = float(weight.square().mean().sqrt()) or 1.0
+                    more = generator.standard_normal(tuple(weight.shape))
+                    weight += MOVED * size * torch.as_tensor(more, dtype=weight.dtype)
+            self._parts.append(part)
+
+    def __call__(self, places: FloatArray) -> FloatArray:
+        torch: Any = self._core.torch
+        back, shift = torch.tensor(self._back), torch.tensor(self._core.shift)
+        found = []
+        for part in self._parts:
+            at = torch.tensor(places, requires_grad=True)
+            values = part(at @ back + shift).as_subclass(torch.Tensor).reshape(len(places), -1)
+            slopes = [torch.autograd.grad(v.sum(), at, retain_graph=True)[0] for v in values.T]
+            jets = torch.stack([values, *torch.stack(slopes, dim=2).unbind(dim=1)], dim=1)
+            found.append(as_numpy(jets))
+        every = np.stack(found, axis=-1)
+        return every[..., 1:] - every[..., :1]
 
 
 @final
@@ -569,6 +621,9 @@ def torch_slot(
         )
     if core is None or any(isinstance(part, around) for part in core.original.modules()):
         return None
+    with observed.opened(np.zeros(0)):
+        if not is_free(core, points):
+            return None
 
     def network(places: FloatArray) -> FloatArray:
         with observed.opened(np.zeros(0)), torch.no_grad():

@@ -74,20 +74,34 @@ def spline_problem(
     if len({part.shape[1] for part in points}) > 1 or points[0].shape[1] not in DRAWN:
         return None, "the equations do not have one domain of one to three variables"
     slot = weights.slot()
-    if slot is None or not all(each.pointwise for each in slot.equations):
-        return None, "the residual calls the network at other places than its points"
+    if slot is None:
+        return None, "no other field can take the place of the network"
+    if not all(each.pointwise for each in slot.equations):
+        return None, "a residual at one point depends on others"
     if len(points) > 1 and not _alike(points):
         return None, "the equations have domains of their own"
     every = np.concatenate(points)
     if not fills_box(every):
         return None, "the residual points do not fill a box"
     observed = [(k, each) for k, kinds in enumerate(experiments) for each in kinds]
+    numbers, _ = weights.numbers(typical(frozen.known))
+    few = every[:: max(1, len(every) // 8)]
+    if not all(each.stays(numbers, few) for each in slot.equations):
+        return None, "the residual calls the network at places that depend on parameters"
     box = _box(slot, every, np.concatenate([each.sites for _, each in observed]))
     slot = slot.repeated(len(experiments))
     problem = SplineProblem(slot, weights, frozen.known, observed, box)
     if not problem.smooth_enough:
         return None, "the residual takes derivatives of more than the fourth order"
     return problem, ""
+
+
+def typical(known: Parameters) -> dict[str, float]:
+    """Return the delivered values, or those in the middle of the bounds."""
+    low, high = known.coordinate_bounds
+    return known.named(known.physical((low + high) / 2)) | {
+        name: p.delivered for name, p in known.items() if p.delivered is not None
+    }
 
 
 def _alike(points: Sequence[FloatArray]) -> bool:
