@@ -24,7 +24,7 @@ def unknown(**changed):
 
 
 def function(basis="hat", values=VALUES):
-    return Function(Basis(tuple(NODES), basis), list(values))
+    return Function(Basis((tuple(NODES),), basis), list(values))
 
 
 # ---------------------------------------------------------------- the basis
@@ -49,8 +49,8 @@ def test_a_linear_function_and_its_slope_are_exact(basis):
 
 @pytest.mark.parametrize("basis", ["hat", "spline"])
 def test_the_matrix_of_the_basis_is_one_at_its_nodes_and_sums_to_one(basis):
-    matrix = Basis(tuple(NODES), basis).matrix(X)
-    assert_allclose(Basis(tuple(NODES), basis).matrix(NODES), np.eye(5), atol=1e-14)
+    matrix = Basis((tuple(NODES),), basis).matrix(X)
+    assert_allclose(Basis((tuple(NODES),), basis).matrix(NODES), np.eye(5), atol=1e-14)
     assert_allclose(matrix.sum(axis=1), 1.0, rtol=1e-13)
     assert_allclose(matrix @ VALUES, function(basis)(X), atol=1e-13)
 
@@ -73,7 +73,7 @@ def test_pytorch_differentiates_by_values_and_by_places(basis):
     by_x, *by_values = torch.autograd.grad(found.sum(), [x, *values])
     assert_allclose(by_x, function(basis).derivative(X[1:-1:5]), atol=1e-12)
     assert_allclose(
-        torch.stack(by_values), Basis(tuple(NODES), basis).matrix(X[1:-1:5]).sum(0), atol=1e-12
+        torch.stack(by_values), Basis((tuple(NODES),), basis).matrix(X[1:-1:5]).sum(0), atol=1e-12
     )
 
 
@@ -85,7 +85,7 @@ def test_jax_differentiates_by_values_and_by_places(basis):
         by_values = jax.jacfwd(lambda v: function(basis, list(v))(x))(jax.numpy.asarray(VALUES))
         by_x = jax.jit(jax.vmap(jax.grad(function(basis))))(x)
         outside = jax.jit(function(basis))(jax.numpy.asarray([-0.1, 0.5, 1.1]))
-    assert_allclose(by_values, Basis(tuple(NODES), basis).matrix(x), atol=1e-13)
+    assert_allclose(by_values, Basis((tuple(NODES),), basis).matrix(x), atol=1e-13)
     assert_allclose(by_x, function(basis).derivative(X[1:-1:5]), atol=1e-12)
     assert np.isnan(outside).tolist() == [True, False, True]  # it cannot be refused while traced
 
@@ -101,7 +101,7 @@ def test_a_function_becomes_one_parameter_for_each_node_and_comes_back_whole():
     assert known.scalars == ["rate"]
     group = known.functions["k"]
     assert group.columns.tolist() == [1, 2, 3, 4, 5]
-    assert_allclose(group.nodes, NODES)
+    assert_allclose(group.points[:, 0], NODES)
     assert [known[name].truth for name in group.members] == VALUES.tolist()
     assert_allclose([known[name].delivered for name in group.members], 1 + NODES)
     given = known.arguments(known.truth)
@@ -119,7 +119,7 @@ def test_a_dataset_remembers_what_belongs_together():
     data = labelled(PARAMETER_LAYOUT, known.variables(), {})
     loaded = Parameters.from_dataset(data)
     assert dict(loaded) == dict(known)
-    assert loaded.functions["k"].basis == Basis(tuple(NODES), "spline")
+    assert loaded.functions["k"].basis == Basis((tuple(NODES),), "spline")
     assert loaded.functions["k"].argument == "u"
     assert loaded.of_interest == list(known.functions["k"].members)
     data["function_node"].values[1] = 0.5
@@ -151,7 +151,7 @@ def test_a_network_delivers_its_values_at_the_nodes():
 
 def test_even_nodes_over_a_domain():
     known = Parameters({"k": unknown(nodes=5, domain=(-1, 1))})
-    assert_allclose(known.functions["k"].nodes, [-1, -0.5, 0, 0.5, 1])
+    assert_allclose(known.functions["k"].points[:, 0], [-1, -0.5, 0, 0.5, 1])
 
 
 def test_nodes_that_look_alike_keep_names_of_their_own():
@@ -246,7 +246,7 @@ def test_score_and_strength_are_those_of_the_dense_matrices(basis):
     found = ta.score(
         residual, {"k": unknown(basis=basis), "rate": rate}, ta.views.Pointwise(), points=X
     )
-    matrix = Basis(tuple(NODES), basis).matrix(X)
+    matrix = Basis((tuple(NODES),), basis).matrix(X)
     jacobian = np.column_stack([source[:, None] * matrix * VALUES, X**2])
     at_center = source * (matrix @ VALUES - wanted) + 0.5 * X**2
     assert_allclose(found.H, jacobian.T @ jacobian / len(X), rtol=1e-5, atol=1e-8)
@@ -323,7 +323,7 @@ def test_a_saved_residual_still_has_its_function(tmp_path):
 @pytest.mark.parametrize("vectorized", [False, True])
 def test_the_fisher_band_is_that_of_linear_least_squares(vectorized):
     # k in linear coordinates observed directly: a linear model, whose fits have a closed form.
-    matrix = Basis(tuple(NODES), "hat").matrix(X)
+    matrix = Basis((tuple(NODES),), "hat").matrix(X)
     found = ta.resolve(
         lambda k: k(X),
         {"k": unknown(coordinate="linear")},

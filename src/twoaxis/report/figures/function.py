@@ -13,6 +13,7 @@ from twoaxis.errors import InputError
 from twoaxis.geometry import FrozenScan, Score
 from twoaxis.geometry.function import FunctionPreference
 from twoaxis.parameters import Parameter
+from twoaxis.report.figures.function_maps import Map, draw_maps
 from twoaxis.report.inputs import center_word
 from twoaxis.report.theme import (
     LINES,
@@ -26,6 +27,7 @@ from twoaxis.report.theme import (
 from twoaxis.resolution import Resolution
 from twoaxis.resolution.function import FunctionResolution
 from twoaxis.text import number, percent, visible
+from twoaxis.unknown_function import place_words
 
 FloatArray = NDArray[np.float64]
 
@@ -45,7 +47,8 @@ class Curves:
 
     Attributes
     ----------
-    places : array, shape (N,)
+    points : array, shape (N, variables)
+        Places at which it is evaluated.
     curves : dict of str to array
         "truth", "delivered", "preferred", "matched" or "center".
     around : str
@@ -55,14 +58,14 @@ class Curves:
         Quantiles of the fits to replicas; only around the center.
     determined : array of bool, or None
     level : float
-    nodes : array
+    nodes : array, shape (n, variables)
     bounds : tuple of float
     name, argument : str
     parameter : Parameter
         Any of its node values, for label and unit.
     """
 
-    places: FloatArray
+    points: FloatArray
     curves: dict[str, FloatArray]
     nodes: FloatArray
     bounds: tuple[float, float]
@@ -75,6 +78,11 @@ class Curves:
     determined: NDArray[np.bool_] | None = None
     level: float = 0.95
     words: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def places(self) -> FloatArray:
+        """The places of a function of one variable, shape (N,)."""
+        return self.points[:, 0]
 
 
 def plot_function(
@@ -89,6 +97,9 @@ def plot_function(
     the fits to replicas beside it; hatched is where one standard error leaves the bounds. There
     the data do not determine the function. Ticks at the lower edge are the nodes.
 
+    A function of two variables is drawn as maps with its nodes, and half the width of the band
+    as one more.
+
     Parameters
     ----------
     result : FunctionResolution, Resolution or Audit
@@ -96,11 +107,13 @@ def plot_function(
         Its name, needed when there are several.
     layout : str, optional
         Of a resolution with several layouts.
-    ax : matplotlib.axes.Axes, optional
+    ax : matplotlib.axes.Axes or matplotlib.figure.Figure, optional
+        Of a function of two variables, one axis has the first map alone.
 
     Returns
     -------
-    matplotlib.axes.Axes
+    matplotlib.axes.Axes or array of them
+        An array of a function of two variables.
     """
     if isinstance(result, FunctionResolution):
         shown = _from_resolution(result)
@@ -114,7 +127,28 @@ def plot_function(
             type(result).__name__,
             "pass one of them",
         )
+    if shown.points.shape[1] > 1:
+        return draw_maps(ax, _maps_of(shown), shown.points, shown.nodes, shown.argument)
     return _draw(axis_or_new(ax), shown)
+
+
+def _maps_of(shown: Curves) -> list[Map]:
+    """Return the maps of a function of two variables: the one of the band first, its band last."""
+    words = {"center": "center", **shown.words}
+    unit = named(shown.parameter, shown.name, unit=True)
+    every = np.concatenate(list(shown.curves.values()))
+    limits = (float(every.min()), float(every.max()))
+    logarithmic = shown.parameter.coordinate == "log" and limits[1] > LOGARITHMIC * limits[0]
+    look: dict[str, Any] = {"limits": limits, "logarithmic": logarithmic, "of": shown.parameter}
+    kinds = sorted(shown.curves, key=lambda kind: kind != shown.around)
+    maps = [Map(words.get(kind, kind), shown.curves[kind], unit, **look) for kind in kinds]
+    if shown.band is None:
+        return maps
+    low, high = (np.clip(end, *shown.bounds) for end in shown.band)
+    title = f"half width of the {100 * shown.level:g}% band"
+    hatched = None if shown.determined is None else ~shown.determined
+    size = Map(title, (high - low) / 2, unit, of=shown.parameter, hue="observe", hatched=hatched)
+    return [*maps, size]
 
 
 def _from_resolution(found: FunctionResolution) -> Curves:
@@ -125,14 +159,14 @@ def _from_resolution(found: FunctionResolution) -> Curves:
         kinds.append(center := "center")
     bounds = (float(data["lower_bound"].min()), float(data["upper_bound"].max()))
     return Curves(
-        places=data["place"].values,
+        points=found.places,
         curves={kind: data[kind].values for kind in kinds},
         around=center,
         band=(data["lower"].values, data["upper"].values),
         replicas=(data["replica_lower"].values, data["replica_upper"].values),
         determined=data["determined"].values,
         level=float(data.attrs["level"]),
-        nodes=data["node"].values,
+        nodes=found.nodes,
         bounds=bounds,
         name=found.name,
         argument=str(data.attrs["argument"]),
@@ -162,9 +196,9 @@ def curves_of(audit: Audit, function: str | None = None) -> Curves:
     }
     curves = {kind: found for kind, values in given.items() if (found := curve(values)) is not None}
     drawn = Curves(
-        places=places,
+        points=places,
         curves=curves,
-        nodes=group.nodes,
+        nodes=group.points,
         bounds=parameter.bounds,
         name=group.name,
         argument=group.argument,
@@ -226,7 +260,7 @@ def _draw(ax: Any, shown: Curves) -> Any:
     if shown.determined is not None and not shown.determined.all():
         _shade(ax, shown.places, ~shown.determined)
     ax.plot(
-        shown.nodes,
+        shown.nodes[:, 0],
         np.zeros(len(shown.nodes)),
         "|",
         transform=ax.get_xaxis_transform(),
@@ -304,9 +338,22 @@ def plot_function_displacement(result: Any, *, function: str | None = None, ax: 
     -------
     matplotlib.axes.Axes
     """
-    ax = axis_or_new(ax)
     found = preferences_of(result, function)
     words = {"score": "D, first order", "frozen-scan": "minimum of the frozen scan"}
+    if found[0].nodes.shape[1] > 1:
+        size = max(LEAST, *(float(np.abs(each.data["displacement"]).max()) for each in found))
+        maps = [
+            Map(
+                words[str(each.data.attrs["source"])],
+                each.data["displacement"].values,
+                f"displacement of {visible(_unit(each))}",
+                limits=(-size, size),
+                hue="",
+            )
+            for each in found
+        ]
+        return _draw_signed(ax, maps, found[0])
+    ax = axis_or_new(ax)
     for k, each in enumerate(found):
         data = each.data
         style = {"color": color("preferred"), "ls": "-" if k == 0 else "--", "lw": 1.8 - 0.4 * k}
@@ -317,17 +364,24 @@ def plot_function_displacement(result: Any, *, function: str | None = None, ax: 
     low, high = ax.get_ylim()
     ax.set_ylim(min(low, -LEAST), max(high, LEAST))
     ax.axhline(0, color=color("center"), lw=1.0, zorder=0)
-    logarithmic = str(first.attrs["coordinate"]) == "log"
-    unit = f"log {found[0].name}" if logarithmic else found[0].name
     label(
         ax,
         visible(str(first.attrs["argument"])),
-        f"displacement of {visible(unit)}",
+        f"displacement of {visible(_unit(found[0]))}",
     )
     ax.set_xlim(first["place"].values[0], first["place"].values[-1])
     open_frame(ax)
     legend_above(ax)
     return ax
+
+
+def _unit(found: FunctionPreference | FunctionResolution) -> str:
+    """Return the coordinate of the function."""
+    return f"log {found.name}" if found.logarithmic else found.name
+
+
+def _draw_signed(ax: Any, maps: list[Map], found: FunctionPreference | FunctionResolution) -> Any:
+    return draw_maps(ax, maps, found.places, found.nodes, str(found.data.attrs["argument"]))
 
 
 def preferences_of(result: Any, function: str | None = None) -> list[FunctionPreference]:
@@ -376,7 +430,6 @@ def plot_function_directions(
     -------
     matplotlib.axes.Axes
     """
-    ax = axis_or_new(ax)
     found: Any = result
     if isinstance(result, Resolution):
         found = result.function(function, layout=layout)
@@ -388,6 +441,8 @@ def plot_function_directions(
             "a score, which has directions", "a frozen scan", "pass score.function(...)"
         )
     styles = ("-", "--", ":", "-.")
+    two, maps = found.nodes.shape[1] > 1, []
+    ax = ax if two else axis_or_new(ax)
     for k in range(min(count, data.sizes["direction"])):
         if isinstance(found, FunctionResolution):
             text = f"standard error {number(float(data['direction_sd'].values[k]), '.2g')}"
@@ -395,12 +450,15 @@ def plot_function_directions(
             share = float(data["eigenvalue"].values[k] / data["eigenvalue"].values.max())
             text = f"{number(share, '.1g')} of the largest strength"
         curve = data["direction_curve"].values[k]
+        if two:
+            maps.append(Map(text, curve, f"in {visible(_unit(found))}", limits=(-1.0, 1.0), hue=""))
+            continue
         style = {"color": color("theory"), "ls": styles[k % 4], "lw": 1.8 - 0.3 * (k % 4)}
         ax.plot(data["place"].values, curve, label=text, **style)
+    if two:
+        return _draw_signed(ax, maps, found)
     ax.axhline(0, color=color("center"), lw=1.0, zorder=0)
-    logarithmic = str(data.attrs["coordinate"]) == "log"
-    unit = f"log {found.name}" if logarithmic else found.name
-    label(ax, visible(str(data.attrs["argument"])), f"least determined, in {visible(unit)}")
+    label(ax, visible(str(data.attrs["argument"])), f"least determined, in {visible(_unit(found))}")
     ax.set_xlim(data["place"].values[0], data["place"].values[-1])
     open_frame(ax)
     legend_above(ax, columns=1)
@@ -411,14 +469,16 @@ def describe(audit: Audit, function: str) -> str:
     """Return the picture of a function as text."""
     shown = curves_of(audit, function)
     argument, name = visible(shown.argument), visible(shown.name)
-    low, high = number(shown.places[0]), number(shown.places[-1])
+    low, high = (
+        place_words("", shown.nodes[k]).rpartition("= ")[2].replace("-", "−") for k in (0, -1)
+    )
     text = f"{name}({argument}) from {low} to {high}: {', '.join(shown.curves)}"
     if shown.band is not None:
         middle = np.abs(shown.curves.get(shown.around, next(iter(shown.curves.values()))))
         width = 50 * (shown.band[1] - shown.band[0]) / middle
         best = int(np.nanargmin(width))
         text += (
-            f"; the band is narrowest at {argument} = {number(shown.places[best])}, "
+            f"; the band is narrowest at {place_words(argument, shown.points[best])}, "
             f"plus or minus {percent(float(width[best]))}"
         )
     return text + "."
