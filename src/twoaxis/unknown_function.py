@@ -623,7 +623,7 @@ def _checked_axes(nodes: Any, domain: Any) -> tuple[tuple[float, ...], ...]:
     """Return the places of the nodes along each variable."""
     if not (_is_pair(nodes) or _is_pair(domain)):
         return (tuple(_checked_nodes(nodes, domain).tolist()),)
-    pair = (nodes, nodes) if np.ndim(nodes) == 0 else nodes
+    pair = nodes if hasattr(nodes, "__len__") else (nodes, nodes)
     ends = (None, None) if domain is None else domain
     if len(pair) != 2 or not (domain is None or _is_pair(domain)):
         raise InputError(

@@ -105,7 +105,7 @@ def function_section(audit: Audit, name: str) -> Section:
         )
         pictures.append(Picture(svg, caption, reading))
     anchor = f"function-{list(audit.parameters.functions).index(name)}"
-    return Section(anchor, f"The function {visible(name)}", pictures, [], 2)
+    return Section(anchor, f"The function {visible(name)}", pictures, [], 1 if two else 2)
 
 
 def data_section(audit: Audit) -> Section:

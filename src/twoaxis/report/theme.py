@@ -291,7 +291,7 @@ def color_bar(
     bar = ax.figure.colorbar(drawn, ax=ax, extend=extend, pad=0.03)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=SMALL_SIZE, length=2)
-    bar.formatter.set_powerlimits((-2, 3))
+    bar.formatter.set_powerlimits((-3, 3))
     plain(bar.ax.yaxis.label, of=of)
     bar.set_label(words, fontsize=SMALL_SIZE)
 

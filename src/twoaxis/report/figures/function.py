@@ -341,18 +341,8 @@ def plot_function_displacement(result: Any, *, function: str | None = None, ax: 
     found = preferences_of(result, function)
     words = {"score": "D, first order", "frozen-scan": "minimum of the frozen scan"}
     if found[0].nodes.shape[1] > 1:
-        size = max(LEAST, *(float(np.abs(each.data["displacement"]).max()) for each in found))
-        maps = [
-            Map(
-                words[str(each.data.attrs["source"])],
-                each.data["displacement"].values,
-                f"displacement of {visible(_unit(each))}",
-                limits=(-size, size),
-                hue="",
-            )
-            for each in found
-        ]
-        return _draw_signed(ax, maps, found[0])
+        drawn = {words[str(e.data.attrs["source"])]: e.data["displacement"].values for e in found}
+        return _draw_signed(ax, drawn, found[0], "displacement of ")
     ax = axis_or_new(ax)
     for k, each in enumerate(found):
         data = each.data
@@ -380,7 +370,16 @@ def _unit(found: FunctionPreference | FunctionResolution) -> str:
     return f"log {found.name}" if found.logarithmic else found.name
 
 
-def _draw_signed(ax: Any, maps: list[Map], found: FunctionPreference | FunctionResolution) -> Any:
+def _draw_signed(
+    ax: Any,
+    drawn: dict[str, FloatArray],
+    found: FunctionPreference | FunctionResolution,
+    what: str = "in ",
+) -> Any:
+    """Draw curves of both signs over two variables, by title, on one scale."""
+    size = max(LEAST, *(float(np.abs(values).max()) for values in drawn.values()))
+    words = f"{what}{visible(_unit(found))}"
+    maps = [Map(title, v, words, limits=(-size, size), hue="") for title, v in drawn.items()]
     return draw_maps(ax, maps, found.places, found.nodes, str(found.data.attrs["argument"]))
 
 
@@ -441,7 +440,7 @@ def plot_function_directions(
             "a score, which has directions", "a frozen scan", "pass score.function(...)"
         )
     styles = ("-", "--", ":", "-.")
-    two, maps = found.nodes.shape[1] > 1, []
+    two, maps = found.nodes.shape[1] > 1, dict[str, FloatArray]()
     ax = ax if two else axis_or_new(ax)
     for k in range(min(count, data.sizes["direction"])):
         if isinstance(found, FunctionResolution):
@@ -451,7 +450,7 @@ def plot_function_directions(
             text = f"{number(share, '.1g')} of the largest strength"
         curve = data["direction_curve"].values[k]
         if two:
-            maps.append(Map(text, curve, f"in {visible(_unit(found))}", limits=(-1.0, 1.0), hue=""))
+            maps[f"{k + 1}: {text}"] = curve
             continue
         style = {"color": color("theory"), "ls": styles[k % 4], "lw": 1.8 - 0.3 * (k % 4)}
         ax.plot(data["place"].values, curve, label=text, **style)

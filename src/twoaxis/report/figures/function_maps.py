@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from twoaxis.parameters import Parameter
 from twoaxis.report.theme import (
     SMALL_SIZE,
+    WIDE,
     color,
     color_bar,
     diverging,
@@ -25,7 +26,7 @@ FloatArray = NDArray[np.float64]
 
 # Maps of one figure: so many in a row, and the size of each in inches.
 COLUMNS = 2
-PANEL = (2.7, 2.2)
+PANEL = (WIDE[0] / COLUMNS, 2.0)
 
 
 @dataclass(frozen=True)
