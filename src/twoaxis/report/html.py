@@ -60,6 +60,7 @@ def render(audit: Audit) -> str:
 
 # Results that show an unknown function as a curve, and how.
 FUNCTION_PLOTS = {
+    "refinement": plot_function,
     "resolution": plot_function,
     "score": plot_function_displacement,
     "frozen-scan": plot_function_displacement,

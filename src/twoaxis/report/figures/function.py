@@ -13,6 +13,7 @@ from twoaxis.errors import InputError
 from twoaxis.geometry import FrozenScan, Score
 from twoaxis.geometry.function import FunctionPreference
 from twoaxis.parameters import Parameter
+from twoaxis.remedies import Refinement
 from twoaxis.report.figures.function_maps import Map, draw_maps
 from twoaxis.report.inputs import center_word
 from twoaxis.report.theme import (
@@ -26,6 +27,7 @@ from twoaxis.report.theme import (
 )
 from twoaxis.resolution import Resolution
 from twoaxis.resolution.function import FunctionResolution
+from twoaxis.statistics import squares_limit
 from twoaxis.text import number, percent, visible
 from twoaxis.unknown_function import place_words
 
@@ -95,14 +97,15 @@ def plot_function(
     the node values around the matched fit; hatched is where they reach the parameter bounds.
     Without data it is the Fisher band around the center of the replicas, with the quantiles of
     the fits to replicas beside it; hatched is where one standard error leaves the bounds. There
-    the data do not determine the function. Ticks at the lower edge are the nodes.
+    the data do not determine the function. Ticks at the lower edge are the nodes. The band of a
+    refinement is that of its covariance, at 95%.
 
     A function of two variables is drawn as maps with its nodes, and half the width of the band
     as one more.
 
     Parameters
     ----------
-    result : FunctionResolution, Resolution or Audit
+    result : FunctionResolution, Resolution, Refinement or Audit
     function : str, optional
         Its name, needed when there are several.
     layout : str, optional
@@ -119,11 +122,13 @@ def plot_function(
         shown = _from_resolution(result)
     elif isinstance(result, Resolution):
         shown = _from_resolution(result.function(function, layout=layout))
+    elif isinstance(result, Refinement):
+        shown = _from_refinement(result, function)
     elif isinstance(result, Audit):
         shown = curves_of(result, function)
     else:
         raise InputError(
-            "what twoaxis.resolve or twoaxis.audit returned, or resolution.function(...)",
+            "what twoaxis.resolve, refine or audit returned, or resolution.function(...)",
             type(result).__name__,
             "pass one of them",
         )
@@ -172,6 +177,43 @@ def _from_resolution(found: FunctionResolution) -> Curves:
         argument=str(data.attrs["argument"]),
         parameter=Parameter(bounds=bounds, coordinate="log" if found.logarithmic else "linear"),
         words={"center": center_word(str(data.attrs["centered_on"]))},
+    )
+
+
+def _from_refinement(found: Refinement, function: str | None) -> Curves:
+    known = found.parameters
+    group = known.function(function)
+    points, parameter = group.basis.grid(), known[group.members[0]]
+    matrix = group.basis.matrix(points)
+
+    def curve(values: dict[str, float]) -> FloatArray:
+        return matrix @ [values[member] for member in group.members]
+
+    values = {"matched": found.values, "delivered": known.require("delivered")}
+    curves = {kind: curve(each) for kind, each in values.items()}
+    refined, logarithmic = curves["matched"], parameter.coordinate == "log"
+    steps = np.array([found.values[member] for member in group.members]) if logarithmic else 1.0
+    covariance = found.data["covariance"].values[np.ix_(group.columns, group.columns)]
+    error = np.sqrt(np.einsum("xi,ij,xj->x", matrix * steps, covariance, matrix * steps))
+    reach = np.sqrt(squares_limit(0.95, freedom=float(found.data.attrs["noise_freedom"]))) * error
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        wider = np.exp(reach / refined)
+        band = (
+            (refined / wider, refined * wider)
+            if logarithmic
+            else (refined - reach, refined + reach)
+        )
+    return Curves(
+        points=points,
+        curves=curves,
+        nodes=group.points,
+        bounds=parameter.bounds,
+        name=group.name,
+        argument=group.argument,
+        parameter=parameter,
+        around="matched",
+        band=band,
+        words={"matched": "refined", "delivered": "before"},
     )
 
 
