@@ -538,6 +538,39 @@ def test_of_two_variables_places_are_refused_along_each():
         of_two(truth=lambda x, y: 5 + y + np.sin(20 * x))
 
 
+def test_of_two_variables_adapters_and_files_hand_it_over(tmp_path):
+    torch = pytest.importorskip("torch")
+    jax = pytest.importorskip("jax")
+    known, points = {"k": of_two(basis="spline")}, np.stack([U, V], 1)
+
+    def equation(space):
+        def residual(model, at, k):
+            x, y = at[:, 0], at[:, 1]
+            slope = k.derivative(x, y) + k.derivative(x, y, axis=1)
+            return k(x, y) * model(x) + slope * model(y) - space.cos(x)
+
+        return residual
+
+    def frozen(k):
+        return equation(np)(np.sin, points, k)
+
+    expected = ta.score(frozen, known, ta.views.Pointwise(), points=points)
+    models = [
+        ta.from_torch(torch.sin, equation(torch), known, points=points),
+        ta.from_jax(jax.numpy.sin, equation(jax.numpy), known, points=points),
+        ta.load(
+            ta.FrozenResidual(frozen, known, points, view=ta.views.Pointwise()).save(
+                tmp_path / "residual.nc"
+            )
+        ),
+    ]
+    for model in models:
+        found = ta.score(model)
+        assert found.parameters.functions["k"].argument == "x, y"
+        assert_allclose(found.B, expected.B, rtol=1e-5, atol=1e-9)
+        assert_allclose(found.H, expected.H, rtol=1e-5, atol=1e-9)
+
+
 def test_of_two_variables_both_axes_are_those_of_the_dense_matrices(tmp_path):
     matrix = surface().basis.matrix(np.stack([U, V], 1))
     known = {"k": of_two(coordinate="linear")}

@@ -502,7 +502,9 @@ class UnknownFunction:
     >>> k = ta.UnknownFunction(
     ...     nodes=(3, 2), domain=((0, 1), (0, 2)), bounds=(0.1, 10), truth=lambda x, y: 1 + x * y
     ... )
-    >>> list(Parameters({"k": k}))
+    >>> y = 2 * x**2
+    >>> found = ta.score(lambda k: k(x, y) - 1, {"k": k}, ta.views.Pointwise(), points=x)
+    >>> found.names
     ['k[0,0]', 'k[0,2]', 'k[0.5,0]', 'k[0.5,2]', 'k[1,0]', 'k[1,2]']
     """
 
