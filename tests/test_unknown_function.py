@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import CubicSpline, make_interp_spline
 
 import twoaxis as ta
 from twoaxis.io import labelled
@@ -24,7 +24,7 @@ def unknown(**changed):
 
 
 def function(basis="hat", values=VALUES):
-    return Function(Basis(tuple(NODES), basis), list(values))
+    return Function(Basis((tuple(NODES),), basis), list(values))
 
 
 # ---------------------------------------------------------------- the basis
@@ -49,8 +49,8 @@ def test_a_linear_function_and_its_slope_are_exact(basis):
 
 @pytest.mark.parametrize("basis", ["hat", "spline"])
 def test_the_matrix_of_the_basis_is_one_at_its_nodes_and_sums_to_one(basis):
-    matrix = Basis(tuple(NODES), basis).matrix(X)
-    assert_allclose(Basis(tuple(NODES), basis).matrix(NODES), np.eye(5), atol=1e-14)
+    matrix = Basis((tuple(NODES),), basis).matrix(X)
+    assert_allclose(Basis((tuple(NODES),), basis).matrix(NODES), np.eye(5), atol=1e-14)
     assert_allclose(matrix.sum(axis=1), 1.0, rtol=1e-13)
     assert_allclose(matrix @ VALUES, function(basis)(X), atol=1e-13)
 
@@ -73,7 +73,7 @@ def test_pytorch_differentiates_by_values_and_by_places(basis):
     by_x, *by_values = torch.autograd.grad(found.sum(), [x, *values])
     assert_allclose(by_x, function(basis).derivative(X[1:-1:5]), atol=1e-12)
     assert_allclose(
-        torch.stack(by_values), Basis(tuple(NODES), basis).matrix(X[1:-1:5]).sum(0), atol=1e-12
+        torch.stack(by_values), Basis((tuple(NODES),), basis).matrix(X[1:-1:5]).sum(0), atol=1e-12
     )
 
 
@@ -85,7 +85,7 @@ def test_jax_differentiates_by_values_and_by_places(basis):
         by_values = jax.jacfwd(lambda v: function(basis, list(v))(x))(jax.numpy.asarray(VALUES))
         by_x = jax.jit(jax.vmap(jax.grad(function(basis))))(x)
         outside = jax.jit(function(basis))(jax.numpy.asarray([-0.1, 0.5, 1.1]))
-    assert_allclose(by_values, Basis(tuple(NODES), basis).matrix(x), atol=1e-13)
+    assert_allclose(by_values, Basis((tuple(NODES),), basis).matrix(x), atol=1e-13)
     assert_allclose(by_x, function(basis).derivative(X[1:-1:5]), atol=1e-12)
     assert np.isnan(outside).tolist() == [True, False, True]  # it cannot be refused while traced
 
@@ -101,7 +101,7 @@ def test_a_function_becomes_one_parameter_for_each_node_and_comes_back_whole():
     assert known.scalars == ["rate"]
     group = known.functions["k"]
     assert group.columns.tolist() == [1, 2, 3, 4, 5]
-    assert_allclose(group.nodes, NODES)
+    assert_allclose(group.points[:, 0], NODES)
     assert [known[name].truth for name in group.members] == VALUES.tolist()
     assert_allclose([known[name].delivered for name in group.members], 1 + NODES)
     given = known.arguments(known.truth)
@@ -119,7 +119,7 @@ def test_a_dataset_remembers_what_belongs_together():
     data = labelled(PARAMETER_LAYOUT, known.variables(), {})
     loaded = Parameters.from_dataset(data)
     assert dict(loaded) == dict(known)
-    assert loaded.functions["k"].basis == Basis(tuple(NODES), "spline")
+    assert loaded.functions["k"].basis == Basis((tuple(NODES),), "spline")
     assert loaded.functions["k"].argument == "u"
     assert loaded.of_interest == list(known.functions["k"].members)
     data["function_node"].values[1] = 0.5
@@ -151,7 +151,7 @@ def test_a_network_delivers_its_values_at_the_nodes():
 
 def test_even_nodes_over_a_domain():
     known = Parameters({"k": unknown(nodes=5, domain=(-1, 1))})
-    assert_allclose(known.functions["k"].nodes, [-1, -0.5, 0, 0.5, 1])
+    assert_allclose(known.functions["k"].points[:, 0], [-1, -0.5, 0, 0.5, 1])
 
 
 def test_nodes_that_look_alike_keep_names_of_their_own():
@@ -246,7 +246,7 @@ def test_score_and_strength_are_those_of_the_dense_matrices(basis):
     found = ta.score(
         residual, {"k": unknown(basis=basis), "rate": rate}, ta.views.Pointwise(), points=X
     )
-    matrix = Basis(tuple(NODES), basis).matrix(X)
+    matrix = Basis((tuple(NODES),), basis).matrix(X)
     jacobian = np.column_stack([source[:, None] * matrix * VALUES, X**2])
     at_center = source * (matrix @ VALUES - wanted) + 0.5 * X**2
     assert_allclose(found.H, jacobian.T @ jacobian / len(X), rtol=1e-5, atol=1e-8)
@@ -323,7 +323,7 @@ def test_a_saved_residual_still_has_its_function(tmp_path):
 @pytest.mark.parametrize("vectorized", [False, True])
 def test_the_fisher_band_is_that_of_linear_least_squares(vectorized):
     # k in linear coordinates observed directly: a linear model, whose fits have a closed form.
-    matrix = Basis(tuple(NODES), "hat").matrix(X)
+    matrix = Basis((tuple(NODES),), "hat").matrix(X)
     found = ta.resolve(
         lambda k: k(X),
         {"k": unknown(coordinate="linear")},
@@ -384,3 +384,218 @@ def test_a_scan_of_many_nodes_that_is_not_affine_stays_affordable():
     assert not found.affine
     assert_allclose(list(found.minimum.values()), wanted, rtol=1e-6)
     assert len(calls) < 20_000  # three values of each node alone would take half a million
+
+
+# ---------------------------------------------------------------- two variables
+
+PLACES = (np.array([0.0, 0.4, 1.0]), np.array([-1.0, 0.5, 1.0, 2.0]))
+GRID = np.random.default_rng(5).uniform(0.5, 3.0, (3, 4))
+U, V = np.random.default_rng(6).uniform((0, -1), (1, 2), (40, 2)).T
+
+
+def surface(basis="hat", values=GRID):
+    axes = tuple(tuple(along.tolist()) for along in PLACES)
+    flat = values if isinstance(values, list) else list(values.reshape(12, *values.shape[2:]))
+    return Function(Basis(axes, basis), flat)
+
+
+def of_two(**changed):
+    given = {"nodes": PLACES, "bounds": (0.1, 10.0), "truth": GRID}
+    return ta.UnknownFunction(**{**given, **changed})
+
+
+def along(basis, axis, values):
+    if basis == "hat":
+        return make_interp_spline(axis, values, k=1)
+    return CubicSpline(axis, values, bc_type="natural")
+
+
+def interpolated(basis, dx=0, dy=0):
+    """The same by SciPy: along the second variable, then along the first."""
+    rows = along(basis, PLACES[1], GRID.T)(V, dy)
+    return np.array([along(basis, PLACES[0], row)(x, dx) for x, row in zip(U, rows, strict=True)])
+
+
+@pytest.mark.parametrize("basis", ["hat", "spline"])
+def test_of_two_variables_it_is_interpolated_along_both(basis):
+    k = surface(basis)
+    assert_allclose(k(U, V), interpolated(basis), rtol=1e-12)
+    assert_allclose(k.derivative(U, V), interpolated(basis, 1), rtol=1e-10, atol=1e-12)
+    assert_allclose(k.derivative(U, V, axis=1), interpolated(basis, 0, 1), rtol=1e-10, atol=1e-12)
+    assert_allclose(k.basis.matrix(np.stack([U, V], 1)) @ GRID.ravel(), k(U, V), rtol=1e-12)
+    assert_allclose(k.basis.matrix(k.basis.points), np.eye(12), atol=1e-14)
+    assert_allclose(k.basis.grid()[k.basis.rows()], k.basis.points)
+
+
+def test_of_two_variables_places_are_broadcast_and_functions_come_in_batches():
+    k = surface()
+    assert_allclose(k(U[:, None], V), [[float(k(x, y)) for y in V] for x in U], rtol=1e-13)
+    assert_allclose(k(*np.meshgrid(*k.nodes, indexing="ij")), k.values)
+    assert k.values.shape == (3, 4)
+    batch = surface(values=np.stack([GRID, 2 * GRID], -1))
+    assert batch.values.shape == (2, 3, 4)
+    assert_allclose(batch(U, V), np.outer([1, 2], k(U, V)), rtol=1e-13)
+    assert repr(k) == "<Function on 3 x 4 nodes from (0, -1) to (1, 2)>"
+
+
+@pytest.mark.parametrize("basis", ["hat", "spline"])
+def test_of_two_variables_pytorch_differentiates_by_values_and_by_places(basis):
+    torch = pytest.importorskip("torch")
+    x, y, values = (torch.tensor(a, requires_grad=True) for a in (U, V, GRID.ravel()))
+    k = surface(basis, list(values))
+    found = torch.autograd.grad(k(x[:, None], y[:, None]).sum(), [x, y, values])
+    assert_allclose(found[0], interpolated(basis, 1), rtol=1e-10, atol=1e-12)
+    assert_allclose(found[1], interpolated(basis, 0, 1), rtol=1e-10, atol=1e-12)
+    weights = k.basis.matrix(np.stack([U, V], 1)).sum(0)
+    assert_allclose(found[2], weights, rtol=1e-10, atol=1e-12)
+    assert_allclose(k.derivative(x, y, axis=1).detach(), interpolated(basis, 0, 1), rtol=1e-10)
+
+
+@pytest.mark.parametrize("basis", ["hat", "spline"])
+def test_of_two_variables_jax_differentiates_by_values_and_by_places(basis):
+    jax = pytest.importorskip("jax")
+    with jax.enable_x64(True):
+        x, y, values = map(jax.numpy.asarray, (U, V, GRID.ravel()))
+        k = surface(basis, list(values))
+        by_places = jax.jit(jax.vmap(jax.grad(k, argnums=(0, 1))))(x, y)
+        by_values = jax.jacfwd(lambda v: surface(basis, list(v))(x, y))(values)
+        outside = jax.jit(k)(jax.numpy.asarray([0.5, 1.1, 0.5]), jax.numpy.asarray([0, 0, 2.1]))
+    assert_allclose(by_places[0], interpolated(basis, 1), rtol=1e-10, atol=1e-12)
+    assert_allclose(by_places[1], interpolated(basis, 0, 1), rtol=1e-10, atol=1e-12)
+    assert_allclose(by_values, k.basis.matrix(np.stack([U, V], 1)), atol=1e-13)
+    assert np.isnan(outside).tolist() == [False, True, True]
+
+
+def test_of_two_variables_each_combination_of_places_is_a_parameter():
+    known = Parameters({"k": of_two(delivered=lambda x, y: 2 + x * y / 4)})
+    assert known.names[:5] == ["k[0,-1]", "k[0,0.5]", "k[0,1]", "k[0,2]", "k[0.4,-1]"]
+    group = known.functions["k"]
+    assert_allclose(group.points, [(x, y) for x in PLACES[0] for y in PLACES[1]])
+    assert_allclose([p.truth for p in known.values()], GRID.ravel())
+    assert_allclose(list(known.delivered.values()), 2 + group.points.prod(axis=1) / 4)
+    assert_allclose(known.arguments(known.truth)["k"].values, GRID)
+    assert known.by_member({"k": GRID}) == known.by_member({"k": surface()}) == known.truth
+    assert known.value_words(known.truth).startswith("k(x, y) = ")
+    direction = np.eye(12)[5] + 0.1
+    assert known.direction_words(direction) == "+1.10 k near (x, y) = (0.4, 0.5)"
+    size = np.sqrt(np.mean(GRID**2))
+    linear = Parameters({"k": of_two(coordinate="linear")})["k[0,-1]"]
+    assert linear.percent_unit(1e-3) == pytest.approx(size / 4)
+
+
+def test_of_two_variables_a_dataset_remembers_what_belongs_together():
+    given = {"k": of_two(argument=("r", "z"), basis="spline"), "h": unknown()}
+    known = Parameters(given)
+    data = labelled(PARAMETER_LAYOUT, known.variables(), {})
+    loaded = Parameters.from_dataset(data)
+    assert dict(loaded) == dict(known)
+    assert loaded.functions["k"].argument == "r, z"
+    assert loaded.functions["k"].basis.axes == tuple(map(tuple, PLACES))
+    data["function_second"].values[1] = 0.7
+    with pytest.raises(ta.InputError, match="ascending order, on one basis"):
+        Parameters.from_dataset(data)
+
+
+def test_of_two_variables_numbers_of_nodes_lie_evenly_over_the_domain():
+    known = Parameters({"k": of_two(nodes=(2, 3), domain=((0, 1), (0, 4)), truth=1.0)})
+    assert known.functions["k"].basis.axes == ((0.0, 1.0), (0.0, 2.0, 4.0))
+    same = of_two(nodes=2, domain=((0, 1), (0, 4)), truth=1.0)
+    assert same.nodes == ((0.0, 1.0), (0.0, 4.0))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"nodes": (PLACES[0], [0.0, 0.0])}, "ascending order, each once, got 0 after 0"),
+        ({"nodes": (3, 4), "domain": (0, 1)}, "nodes inside the domain"),
+        ({"nodes": PLACES, "domain": (0, 1)}, "of two variables as one pair each"),
+        ({"nodes": (3, 3, 3), "domain": ((0, 1), (0, 1))}, "of two variables as one pair each"),
+        ({"truth": GRID.T}, r"truth as 12 finite values, .* got the shape \(4, 3\)"),
+        ({"truth": lambda x, y: 20 * x - y + 3}, r"every node, got 12 at \(x, y\) = \(0.4, -1\)"),
+        ({"argument": "x"}, "argument as the names of two variables"),
+    ],
+)
+def test_of_two_variables_what_is_refused(changed, message):
+    with pytest.raises(ta.InputError, match=message):
+        of_two(**changed)
+
+
+def test_of_two_variables_places_are_refused_along_each():
+    with pytest.raises(ta.InputError, match=r"-1 and 2 along variable 2, got places from 0 to 3"):
+        surface()(U[:2], np.array([0.0, 3.0]))
+    with pytest.raises(ta.InputError, match=r"2 variables .* got 1 arrays .* call k\(x, y\)"):
+        surface()(U)
+    with pytest.raises(ta.InputError, match=r"axis below 2, got 2 arrays of places and axis=2"):
+        surface().derivative(U, V, axis=2)
+    with pytest.raises(ta.InputError, match=r"nodes of k .* 0.5 to 1, got 1 outside, .* y = -1;"):
+        ta.score(
+            lambda k: k(np.linspace(0, 1, 9), np.linspace(0.5, 1, 9)) - 1,
+            {"k": of_two(nodes=(PLACES[0], [-1.0, 0.5, 1.0]), truth=1.0)},
+            ta.views.Pointwise(),
+            points=np.linspace(0, 1, 9),
+        )
+    with pytest.warns(ta.AccuracyWarning, match=r"near \(x, y\) = .*give more nodes"):
+        of_two(truth=lambda x, y: 5 + y + np.sin(20 * x))
+
+
+def test_of_two_variables_adapters_and_files_hand_it_over(tmp_path):
+    torch = pytest.importorskip("torch")
+    jax = pytest.importorskip("jax")
+    known, points = {"k": of_two(basis="spline")}, np.stack([U, V], 1)
+
+    def equation(space):
+        def residual(model, at, k):
+            x, y = at[:, 0], at[:, 1]
+            slope = k.derivative(x, y) + k.derivative(x, y, axis=1)
+            return k(x, y) * model(x) + slope * model(y) - space.cos(x)
+
+        return residual
+
+    def frozen(k):
+        return equation(np)(np.sin, points, k)
+
+    expected = ta.score(frozen, known, ta.views.Pointwise(), points=points)
+    models = [
+        ta.from_torch(torch.sin, equation(torch), known, points=points),
+        ta.from_jax(jax.numpy.sin, equation(jax.numpy), known, points=points),
+        ta.load(
+            ta.FrozenResidual(frozen, known, points, view=ta.views.Pointwise()).save(
+                tmp_path / "residual.nc"
+            )
+        ),
+    ]
+    for model in models:
+        found = ta.score(model)
+        assert found.parameters.functions["k"].argument == "x, y"
+        assert_allclose(found.B, expected.B, rtol=1e-5, atol=1e-9)
+        assert_allclose(found.H, expected.H, rtol=1e-5, atol=1e-9)
+
+
+def test_of_two_variables_both_axes_are_those_of_the_dense_matrices(tmp_path):
+    matrix = surface().basis.matrix(np.stack([U, V], 1))
+    known = {"k": of_two(coordinate="linear")}
+    resolved = ta.resolve(lambda k: k(U, V), known, noise=0.1, replicas=5, progress=False)
+    covariance = 0.1**2 * np.linalg.inv(matrix.T @ matrix)
+    error = resolved.data["fisher_sd_percent"].values[:, 0] / 100
+    assert_allclose(error * GRID.ravel(), np.sqrt(np.diag(covariance)), rtol=1e-7)
+    band = resolved.function("k")
+    loaded = ta.load(band.save(tmp_path / "band.nc"))
+    assert loaded.basis == band.basis == surface().basis
+    at_nodes = loaded.data["standard_error"].values[loaded.basis.rows()]
+    assert_allclose(at_nodes**2, np.diag(covariance), rtol=1e-7)
+    table = loaded.summary()
+    assert table.index.names == ["x", "y"]
+    assert table.loc[(0.4, 0.5), "center"] == pytest.approx(GRID[1, 1])
+    assert table["length_scale"].tolist()[0] == pytest.approx(0.2, rel=0.2)
+    assert {"length_scale_second", "determined"} <= set(table)
+    assert "widest at (x, y) = (" in repr(loaded)
+    with pytest.raises(ta.InputError, match="intervals of a function of one variable"):
+        _ = loaded.determined_places
+    score = ta.score(
+        lambda k: k(U, V) - 1.5 * surface()(U, V), known, ta.views.Pointwise(), points=U
+    )
+    preference = ta.load(score.function("k").save(tmp_path / "preference.nc"))
+    assert_allclose(preference.data["node_displacement"], 0.5 * GRID.ravel(), rtol=1e-6)
+    curve = preference.data["displacement"].values
+    assert preference.largest[1] == pytest.approx(curve[np.abs(curve).argmax()])
+    assert 0.5 * GRID.min() < preference.rms < 0.5 * GRID.max()

@@ -25,6 +25,7 @@ from twoaxis.unknown_function import (
     FunctionGroup,
     FunctionNode,
     UnknownFunction,
+    axes_of,
     check_reached,
 )
 
@@ -490,8 +491,7 @@ class Parameters(Mapping[str, Parameter]):
             own = [shares[member] for member in group.members]
             k = int(np.argmax(np.abs(own)))
             if not self[group.members[k]].nuisance:
-                place = f"{group.argument} = {group.nodes[k]:g}"
-                words.append(f"{own[k]:+.2f} {name} near {place}")
+                words.append(f"{own[k]:+.2f} {name} near {group.place_of(group.members[k])}")
         if len(words) == 1:
             return words[0].removeprefix("+1.00 ").removeprefix("-1.00 ")
         return " ".join(words)
@@ -673,7 +673,10 @@ class Parameters(Mapping[str, Parameter]):
             columns[field] = [getattr(p, field) for p in self.values()]
         nodes = [p.node for p in self.values()]
         columns["function"] = ["" if n is None else n.function for n in nodes]
-        columns["function_node"] = [math.nan if n is None else n.at for n in nodes]
+        columns["function_node"] = [math.nan if n is None else n.at[0] for n in nodes]
+        second = [math.nan if n is None or len(n.at) == 1 else n.at[1] for n in nodes]
+        if not all(map(math.isnan, second)):
+            columns["function_second"] = second
         columns["function_basis"] = ["" if n is None else n.basis for n in nodes]
         columns["function_argument"] = ["" if n is None else n.argument for n in nodes]
         return columns
@@ -683,6 +686,7 @@ class Parameters(Mapping[str, Parameter]):
         """Return the parameters that a labelled dataset holds (see `variables`)."""
         # Each variable is read once: a dataset looks up a name slowly.
         column = {name: data[name].values.tolist() for name in ENCODED}
+        second = data["function_second"].values.tolist() if "function_second" in data else []
 
         def optional(field: str, row: int) -> Any:
             value = float(column[field][row])
@@ -697,7 +701,10 @@ class Parameters(Mapping[str, Parameter]):
             coordinate: Any = str(column["coordinate"][row])
             basis: Any = str(column["function_basis"][row])
             function, argument = (str(column[f][row]) for f in ("function", "function_argument"))
-            node = FunctionNode(function, float(column["function_node"][row]), basis, argument)
+            at: tuple[float, ...] = (float(column["function_node"][row]),)
+            if second and not math.isnan(second[row]):
+                at += (float(second[row]),)
+            node = FunctionNode(function, at, basis, argument)
             found[name] = Parameter(
                 bounds=(float(column["lower_bound"][row]), float(column["upper_bound"][row])),
                 coordinate=coordinate,
@@ -761,16 +768,16 @@ def _grouped(parameters: Mapping[str, Parameter]) -> dict[str, FunctionGroup]:
     names, found = list(parameters), {}
     for name, own in columns.items():
         places = [node for node in (nodes[column] for column in own) if node is not None]
-        at = np.array([node.at for node in places])
+        at = [node.at for node in places]
+        axes = axes_of(at)
         kinds = {(node.basis, node.argument) for node in places}
-        together = len(own) > 1 and np.isfinite(at).all() and (np.diff(at) > 0).all()
-        if name in parameters or len(kinds) > 1 or not together or places[0].basis not in BASES:
+        if name in parameters or len(kinds) > 1 or axes is None or places[0].basis not in BASES:
             raise InputError(
                 f"node values of the unknown function {name} in ascending order, on one basis",
-                f"nodes {at.tolist()}" + (" and a parameter of that name" * (name in parameters)),
+                f"nodes {at}" + (" and a parameter of that name" * (name in parameters)),
                 "declare it once, as twoaxis.UnknownFunction(nodes=..., bounds=...)",
             )
-        basis = Basis(tuple(at.tolist()), places[0].basis)
+        basis = Basis(axes, places[0].basis)
         members = tuple(names[column] for column in own)
         found[name] = FunctionGroup(name, members, np.array(own), basis, places[0].argument)
     return found

@@ -24,12 +24,14 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from twoaxis.errors import InputError
 from twoaxis.files import write_whole
 from twoaxis.io import Layout, Variable, labelled, read_attributes, read_netcdf, write_netcdf
-from twoaxis.parameters import Center, Parameters
-from twoaxis.unknown_function import Basis
+from twoaxis.parameters import ENCODED, Center, Parameters
+from twoaxis.text import visible
+from twoaxis.unknown_function import Basis, FloatArray, place_words
 from twoaxis.version import __version__
 
 Data = TypeVar("Data", xr.Dataset, xr.DataTree)
@@ -76,9 +78,19 @@ PARAMETER_LAYOUT: Layout = {
     "label": Variable(("parameter",), "text", "label in figures; empty: the name"),
     "function": Variable(("parameter",), "text", "unknown function that it is a node value of"),
     "function_node": Variable(("parameter",), "float", "place of the node; NaN: no function"),
+    "function_second": Variable(
+        ("parameter",), "float", "place of the node along the second variable", required=False
+    ),
     "function_basis": Variable(("parameter",), "text", 'basis: "hat" or "spline"'),
     "function_argument": Variable(("parameter",), "text", "variable that the function depends on"),
     "array": Variable(("parameter",), "text", "array that it is an entry of; empty: none"),
+}
+# Places along the second variable, in results about a function of two.
+PLACES: Layout = {
+    "node_second": Variable(
+        ("node",), "float", "place of the node, second variable", required=False, finite=True
+    ),
+    "place_second": Variable(("place",), "float", "second argument", required=False),
 }
 CENTER_LAYOUT: Layout = {
     "center": Variable(("parameter",), "float", "value that the result refers to", finite=True),
@@ -237,7 +249,7 @@ class Result(Generic[Data]):
     def check(self) -> None:
         """Raise `InputError` if values contradict each other; called when a file is loaded."""
         data: Any = self.data
-        if isinstance(data, xr.Dataset) and set(PARAMETER_LAYOUT) <= set(data.variables):
+        if isinstance(data, xr.Dataset) and set(ENCODED) <= set(data.variables):
             _check_parameters(data)
         for name, value in self.derived().items():
             if value is None or (isinstance(data, xr.Dataset) and name not in data):
@@ -329,8 +341,9 @@ class CenteredResult(Result[xr.Dataset]):
 class FunctionResult(Result[xr.Dataset]):
     """A result about an unknown function.
 
-    Its layout holds the ``node`` values, its attributes ``function``, ``argument``, ``basis`` and
-    ``coordinate``.
+    Its layout holds the places ``node`` and ``place``, along the second variable of two
+    ``node_second`` and ``place_second`` (`PLACES`), its attributes ``function``, ``argument``,
+    ``basis`` and ``coordinate``.
     """
 
     @property
@@ -342,12 +355,42 @@ class FunctionResult(Result[xr.Dataset]):
     def basis(self) -> Basis:
         """The nodes and the functions that interpolate between them."""
         kind: Any = str(self.data.attrs["basis"])
-        return Basis(tuple(self.data["node"].values.tolist()), kind)
+        axes = [np.unique(self.data[n].values) for n in self._along("node")]
+        return Basis(tuple(tuple(axis.tolist()) for axis in axes), kind)
+
+    def _along(self, what: str) -> list[str]:
+        return [name for name in (what, f"{what}_second") if name in self.data]
+
+    @property
+    def nodes(self) -> FloatArray:
+        """Places of the nodes, shape (n, variables)."""
+        return np.stack([self.data[name].values for name in self._along("node")], axis=-1)
+
+    @property
+    def places(self) -> FloatArray:
+        """Places at which the function is evaluated, shape (N, variables)."""
+        return np.stack([self.data[name].values for name in self._along("place")], axis=-1)
+
+    def place_words(self, at: ArrayLike) -> str:
+        """Return a place in words."""
+        return place_words(visible(str(self.data.attrs["argument"])), at)
+
+    def node_index(self) -> pd.Index:
+        """Return the places of the nodes as the index of a table."""
+        argument = visible(str(self.data.attrs["argument"]))
+        if self.nodes.shape[1] == 1:
+            return pd.Index(self.nodes[:, 0], name=argument)
+        return pd.MultiIndex.from_arrays(list(self.nodes.T), names=argument.split(", "))
 
     @property
     def logarithmic(self) -> bool:
         """Whether the coordinate is the logarithm."""
         return str(self.data.attrs["coordinate"]) == "log"
+
+
+def places_along(name: str, columns: ArrayLike) -> dict[str, FloatArray]:
+    """Return the columns of an array as one variable of a `FunctionResult` each."""
+    return dict(zip((name, f"{name}_second"), np.transpose(columns), strict=False))
 
 
 def _check_parameters(data: xr.Dataset) -> None:

@@ -1,12 +1,14 @@
-r"""A coefficient that is a function of one variable, :math:`k(x)` or :math:`k(u)`, as an unknown.
+r"""A coefficient that is a function of one variable or two, :math:`k(x)` or :math:`k(x, y)`.
 
 The function is written on a basis with one value per node,
 
 .. math:: k(x) = \sum_j k_j\,\varphi_j(x), \qquad \varphi_j(x_i) = \delta_{ij},
 
-so that the coefficients are the values of the function at the nodes. Inside the library each node
-is one `Parameter`, named ``k[0.25]`` after its place; `Parameters` remembers which of them
-belong together, and hands the user's forward model and residual one `Function` that can be called.
+so that the coefficients are the values of the function at the nodes. Of two variables the nodes are
+a grid, and its basis functions are products, :math:`\varphi_i(x)\,\varphi_j(y)`. Inside the library
+each node is one `Parameter`, named ``k[0.25]`` or ``k[0.25,1]`` after its place; `Parameters`
+remembers which of them belong together, and hands the user's forward model and residual one
+`Function` that can be called.
 A residual that is affine in :math:`k(x)` is therefore affine in the parameters.
 
 Two bases are known: "hat", the piecewise linear interpolant, which is positive where the node
@@ -22,6 +24,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -41,6 +44,10 @@ OUTSIDE = 1e-9
 REPRESENTED = 0.02
 # Places between two neighboring nodes at which a given function is compared with its interpolant.
 BETWEEN = 8
+# Places along each variable at which a function of one variable is drawn, and one of two.
+FINE, COARSE = 201, 41
+# How the values at nodes become polynomials between them: by axis a power, an interval and a node.
+CONTRACTIONS = ("...i,pai->...pa", "...ij,pai,qbj->...pqab")
 
 
 @dataclass(frozen=True)
@@ -51,15 +58,15 @@ class FunctionNode:
     ----------
     function : str
         Name of the function.
-    at : float
-        The place of the node.
+    at : tuple of float
+        The place of the node, a number for each variable.
     basis : {"hat", "spline"}
     argument : str
-        Name of the variable that the function depends on.
+        Name of the variable that the function depends on; of two, ``"x, y"``.
     """
 
     function: str
-    at: float
+    at: tuple[float, ...]
     basis: BasisKind
     argument: str = "x"
 
@@ -85,31 +92,79 @@ class Basis:
 
     Attributes
     ----------
-    nodes : tuple of float
-        Ascending.
+    axes : tuple of tuple of float
+        Ascending places along each variable. The nodes are all their combinations, the last
+        variable fastest.
     kind : {"hat", "spline"}
     """
 
-    nodes: tuple[float, ...]
+    axes: tuple[tuple[float, ...], ...]
     kind: BasisKind = "hat"
 
     @property
-    def polynomials(self) -> FloatArray:
-        """Coefficients between neighboring nodes, highest power first, shape (powers, n - 1, n).
+    def shape(self) -> tuple[int, ...]:
+        """Number of nodes along each variable."""
+        return tuple(map(len, self.axes))
 
-        In powers of the distance from the left node.
+    @property
+    def points(self) -> FloatArray:
+        """Places of the nodes, shape (n, variables)."""
+        return combinations(self.axes)
+
+    def polynomials(self, axis: int) -> FloatArray:
+        """Coefficients between neighboring places of an axis, highest power first.
+
+        In powers of the distance from the left place, shape (powers, n - 1, n).
         """
-        return _polynomials(self.nodes, self.kind)
+        return _polynomials(self.axes[axis], self.kind)
 
-    def matrix(self, x: ArrayLike) -> FloatArray:
-        """Return the values of the basis functions at places (N,), shape (N, n)."""
-        rows: FloatArray = Function(self, list(np.eye(len(self.nodes))))(np.ravel(x))
+    def matrix(self, points: ArrayLike) -> FloatArray:
+        """Return the values of the n basis functions at places (N, variables), shape (N, n)."""
+        at = np.asarray(points, dtype=float).reshape(-1, len(self.axes))
+        rows: FloatArray = Function(self, list(np.eye(math.prod(self.shape))))(*at.T)
         return rows.T
 
-    def grid(self, count: int = 201) -> FloatArray:
-        """Return about `count` places from the first to the last node, the nodes among them."""
-        even = np.linspace(self.nodes[0], self.nodes[-1], count)
-        return np.union1d(even, self.nodes)
+    def mesh(self, count: int | None = None) -> list[FloatArray]:
+        """Return about `count` places along each variable, those of the nodes among them."""
+        count = count or (FINE if len(self.axes) == 1 else COARSE)
+        return [np.union1d(np.linspace(axis[0], axis[-1], count), axis) for axis in self.axes]
+
+    def grid(self) -> FloatArray:
+        """Return all combinations of the places of `mesh`, shape (N, variables)."""
+        return combinations(self.mesh())
+
+    def rows(self) -> NDArray[np.intp]:
+        """Return where the nodes are among the places of `grid`, shape (n,)."""
+        mesh = self.mesh()
+        at = [np.searchsorted(fine, axis) for fine, axis in zip(mesh, self.axes, strict=True)]
+        return np.ravel_multi_index(np.ix_(*at), tuple(map(len, mesh))).ravel()
+
+
+def combinations(axes: Sequence[ArrayLike]) -> FloatArray:
+    """Return all combinations of places along axes, the last fastest, shape (N, axes)."""
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+
+
+def axes_of(
+    points: Sequence[tuple[float, ...]] | FloatArray,
+) -> tuple[tuple[float, ...], ...] | None:
+    """Return the axes whose `combinations` the points are, in this order; None: they are none."""
+    if len(set(map(len, points))) != 1 or not np.isfinite(points).all():
+        return None
+    axes = tuple(tuple(np.unique(along).tolist()) for along in np.transpose(points))
+    right = all(len(axis) > 1 for axis in axes) and np.array_equal(combinations(axes), points)
+    return axes if right else None
+
+
+def place_words(argument: str, at: ArrayLike) -> str:
+    """Return a place in words.
+
+    >>> place_words("x", [0.5]), place_words("x, y", [0.5, 1.0])
+    ('x = 0.5', '(x, y) = (0.5, 1)')
+    """
+    numbers = np.atleast_1d(at).tolist()
+    values = ", ".join(f"{each:.4g}" for each in numbers)
+    return f"{argument} = {values}" if len(numbers) == 1 else f"({argument}) = ({values})"
 
 
 class Function:
@@ -125,8 +180,10 @@ class Function:
     Attributes
     ----------
     nodes : array, shape (n,)
+        Of a function of two variables a tuple of two arrays, the places along each.
     values : array, shape (n,) or (B, n)
-        In the array type of the library that the values come from.
+        In the array type of the library that the values come from; of a function of two variables
+        of shape (n, m) or (B, n, m).
 
     Examples
     --------
@@ -152,103 +209,151 @@ class Function:
     def __init__(self, basis: Basis, values: Sequence[Any]) -> None:
         self.basis = basis
         self._values = list(values)
-        self._reached: list[tuple[float, float]] = []
+        self._reached: list[list[tuple[float, float]]] = [[] for _ in basis.axes]
 
     def __repr__(self) -> str:
-        first, last = self.basis.nodes[0], self.basis.nodes[-1]
-        return f"<Function on {len(self.basis.nodes)} nodes from {first:g} to {last:g}>"
+        shape = " x ".join(map(str, self.basis.shape))
+        ends = [", ".join(f"{axis[k]:g}" for axis in self.basis.axes) for k in (0, -1)]
+        first, last = ends if len(self.basis.axes) == 1 else (f"({end})" for end in ends)
+        return f"<Function on {shape} nodes from {first} to {last}>"
 
     @property
-    def nodes(self) -> FloatArray:
-        """Places of the nodes, shape (n,)."""
-        return np.array(self.basis.nodes)
+    def nodes(self) -> Any:
+        """Places of the nodes, shape (n,); of two variables a tuple of the places along each."""
+        axes = tuple(map(np.array, self.basis.axes))
+        return axes[0] if len(axes) == 1 else axes
 
     @property
     def values(self) -> Any:
-        """Values at the nodes, shape (n,), or (B, n) for a batch."""
-        return stacked(self._values, None)
+        """Values at the nodes, shape (n,) or (n, m), or (B, ...) for a batch."""
+        return self._in_shape(stacked(self._values))
 
     @property
     def node_values(self) -> list[Any]:
         """Values at the nodes, one by one."""
         return list(self._values)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, *x: Any) -> Any:
         """Return the function at places of any shape; a batch of functions leads that shape.
 
-        The result is a JAX or PyTorch array where `x` or the values are, and is then
-        differentiable by both.
+        A function of two variables takes two arrays, ``k(x, y)``. The result is a JAX or PyTorch
+        array where `x` or the values are, and is then differentiable by both.
         """
-        return self._evaluate(x, 0)
+        return self._evaluate(x, None)
 
-    def derivative(self, x: Any) -> Any:
-        """Return the derivative by the argument; between hats it is that on the right."""
-        return self._evaluate(x, 1)
+    def derivative(self, *x: Any, axis: int = 0) -> Any:
+        """Return the derivative with respect to a variable; between hats it is that on the right.
+
+        Parameters
+        ----------
+        *x : array
+            Places, as for a call.
+        axis : int
+            Which variable: 0, or 1 for the second of two.
+        """
+        return self._evaluate(x, axis)
 
     @property
-    def reached(self) -> tuple[float, float] | None:
-        """Smallest and largest place at which it was called so far; None where that is open."""
-        if not self._reached:
+    def reached(self) -> list[tuple[float, float]] | None:
+        """By variable the smallest and largest place called so far; None where that is open."""
+        if not all(self._reached):
             return None
-        return min(low for low, _ in self._reached), max(high for _, high in self._reached)
+        return [(min(low for low, _ in own), max(high for _, high in own)) for own in self._reached]
 
-    def _evaluate(self, x: Any, order: int) -> Any:
-        low, high = self.basis.nodes[0], self.basis.nodes[-1]
-        room = OUTSIDE * (high - low)
-        places = _concrete(x)
-        if places is not None and places.size:
-            self._check_inside(places, room)
-        values = stacked(self._values, x)
+    def _in_shape(self, values: Any) -> Any:
+        return values.reshape((*values.shape[:-1], *self.basis.shape))
+
+    def _evaluate(self, x: tuple[Any, ...], along: int | None) -> Any:
+        count = len(self.basis.axes)
+        if len(x) != count or (along is not None and not 0 <= along < count):
+            raise InputError(
+                f"places along {count} variable{'s' * (count > 1)} and axis below {count}",
+                f"{len(x)} arrays of places" + ("" if along is None else f" and axis={along}"),
+                "call k(x) or k.derivative(x)"
+                if count == 1
+                else "call k(x, y), k.derivative(x, y, axis=0) or k.derivative(x, y, axis=1)",
+            )
+        concrete = [_concrete(each) for each in x]
+        for axis, places in enumerate(concrete):
+            if places is not None and places.size:
+                self._check_inside(axis, places)
+        values = self._in_shape(stacked(self._values, *x))
         library = _library([values])
-        table = self.basis.polynomials
-        for _ in range(order):
-            powers = np.arange(len(table) - 1, 0, -1)
-            table = table[:-1] * powers[:, None, None]
+        tables: list[Any] = [self.basis.polynomials(axis) for axis in range(count)]
+        if along is not None:
+            powers = np.arange(len(tables[along]) - 1, 0, -1)
+            tables[along] = tables[along][:-1] * powers[:, None, None]
+        nodes: list[Any] = [np.array(axis) for axis in self.basis.axes]
+        at: list[Any]
         if library == "torch":
             torch: Any = sys.modules["torch"]
             space, where = torch, {"dtype": values.dtype, "device": values.device}
-            at = torch.as_tensor(x, device=values.device)
-            at = at if at.is_floating_point() else at.to(values.dtype)
-            table, nodes = (torch.as_tensor(a, **where) for a in (table, self.nodes))
-            inner = nodes[1:-1].to(at.dtype)
-            left = torch.searchsorted(inner, at.detach().contiguous(), right=True)
+            at = [torch.as_tensor(each, device=values.device) for each in x]
+            at = [each if each.is_floating_point() else each.to(values.dtype) for each in at]
+            tables, nodes = (
+                [torch.as_tensor(a, **where) for a in some] for some in (tables, nodes)
+            )
+            left = [
+                torch.searchsorted(own[1:-1].to(a.dtype), a.detach().contiguous(), right=True)
+                for own, a in zip(nodes, at, strict=True)
+            ]
         else:
             space = sys.modules["jax"].numpy if library == "jax" else np
-            at = space.asarray(x, dtype=None if library == "jax" else float)
-            table, nodes = space.asarray(table), space.asarray(self.nodes)
-            left = space.searchsorted(nodes[1:-1], at, side="right")
-        local = space.einsum("...j,pij->...pi", values, table)  # (..., powers, n - 1)
-        distance = at - nodes[left]
-        found = local[..., 0, :][..., left]
-        for power in range(1, len(table)):
-            found = found * distance + local[..., power, :][..., left]
-        if places is None:  # traced: what cannot be refused here must not pass as a number
-            found = space.where((at < low - room) | (at > high + room), math.nan, found)
+            at = [space.asarray(each, dtype=None if library == "jax" else float) for each in x]
+            tables, nodes = ([space.asarray(a) for a in some] for some in (tables, nodes))
+            left = [
+                space.searchsorted(own[1:-1], a, side="right")
+                for own, a in zip(nodes, at, strict=True)
+            ]
+        local = space.einsum(CONTRACTIONS[count - 1], values, *tables)  # (..., powers, intervals)
+        distance = [a - own[k] for a, own, k in zip(at, nodes, left, strict=True)]
+
+        def summed(powers: tuple[int, ...]) -> Any:
+            """Sum a polynomial over the powers of the variables that are not chosen yet."""
+            axis = len(powers)
+            if axis == count:
+                return local[(..., *powers, *[slice(None)] * count)][(..., *left)]
+            found = summed((*powers, 0))
+            for power in range(1, len(tables[axis])):
+                found = found * distance[axis] + summed((*powers, power))
+            return found
+
+        found = summed(())
+        for axis, (a, places) in enumerate(zip(at, concrete, strict=True)):
+            if places is None:  # traced: what cannot be refused here must not pass as a number
+                low, high, room = self._ends(axis)
+                found = space.where((a < low - room) | (a > high + room), math.nan, found)
         return found
 
-    def _check_inside(self, places: FloatArray, room: float) -> None:
-        low, high = self.basis.nodes[0], self.basis.nodes[-1]
+    def _ends(self, axis: int) -> tuple[float, float, float]:
+        """Return the outer nodes along a variable, and the room for rounding beyond them."""
+        low, high = self.basis.axes[axis][0], self.basis.axes[axis][-1]
+        return low, high, OUTSIDE * (high - low)
+
+    def _check_inside(self, axis: int, places: FloatArray) -> None:
+        low, high, room = self._ends(axis)
         first, last = float(np.nanmin(places)), float(np.nanmax(places))
         if first < low - room or last > high + room:
+            along = f" along variable {axis + 1}" * (len(self.basis.axes) > 1)
             raise InputError(
                 f"an unknown function to be evaluated between its outer nodes, {low:g} and "
-                f"{high:g}",
+                f"{high:g}{along}",
                 f"places from {first:g} to {last:g}",
                 "give nodes that cover them, or clip the places yourself where the function is to "
                 "continue as a constant",
             )
-        self._reached.append((first, last))
+        self._reached[axis].append((first, last))
 
 
-def stacked(values: Sequence[Any], like: Any = None) -> Any:
+def stacked(values: Sequence[Any], *like: Any) -> Any:
     """Return numbers, or batches of them, as one array along a new last axis.
 
     The array is of the library that they, or `like`, come from.
     """
-    library = _library([like, *values])
+    library = _library([*like, *values])
     if library == "torch":
         torch: Any = sys.modules["torch"]
-        tensors = [v for v in [like, *values] if isinstance(v, torch.Tensor)]
+        tensors = [v for v in [*like, *values] if isinstance(v, torch.Tensor)]
         own = [v for v in values if isinstance(v, torch.Tensor)] or tensors
         kind, device = own[0].dtype, tensors[0].device
         return torch.stack([torch.as_tensor(v, dtype=kind, device=device) for v in values], dim=-1)
@@ -285,12 +390,12 @@ class FunctionGroup:
     ----------
     name : str
     members : tuple of str
-        Names of the parameters, by ascending node.
+        Names of the parameters, by ascending node, the last variable fastest.
     columns : array of int, shape (n,)
         Their places among all parameters.
     basis : Basis
     argument : str
-        Name of the variable that the function depends on.
+        Name of the variable that the function depends on; of two, ``"x, y"``.
     """
 
     name: str
@@ -300,43 +405,46 @@ class FunctionGroup:
     argument: str
 
     @property
-    def nodes(self) -> FloatArray:
-        """Places of the nodes, shape (n,)."""
-        return np.array(self.basis.nodes)
+    def points(self) -> FloatArray:
+        """Places of the nodes, shape (n, variables)."""
+        return self.basis.points
+
+    def place_of(self, member: str) -> str:
+        """Return where a node lies, in words."""
+        return place_words(self.argument, self.points[self.members.index(member)])
 
     def at_nodes(self, what: str, values: Any) -> list[Any]:
         """Return the node values of a `Function`, a callable, an array or one number."""
         if isinstance(values, Function):
             return values.node_values
-        return list(values_at_nodes(f"{what} of {self.name}", values, self.nodes))
+        return list(values_at_nodes(f"{what} of {self.name}", values, self.basis.axes))
 
 
-def values_at_nodes(what: str, values: Any, nodes: FloatArray) -> tuple[float, ...]:
-    """Return the values of a callable, an array or a number at the nodes, as floats."""
-    given = values
+def values_at_nodes(what: str, values: Any, axes: Sequence[ArrayLike]) -> tuple[float, ...]:
+    """Return the values of a callable, an array or a number at a grid of nodes, as floats."""
+    given, shape = values, tuple(map(np.size, axes))
+    count = math.prod(shape)
     if callable(values):
-        given = values(nodes)
+        given = values(*combinations(axes).T)
     try:
         array = as_array(what, given).astype(float)
     except (TypeError, ValueError):
         array = np.full(0, np.nan)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
     if array.ndim == 0:
-        array = np.full(len(nodes), float(array))
-    if array.shape != nodes.shape or not np.isfinite(array).all():
+        array = np.full(count, float(array))
+    if array.shape not in {shape, (count,), (count, 1)} or not np.isfinite(array).all():
         finite = "" if np.isfinite(array).all() else ", not all finite"
         raise InputError(
-            f"{what} as {len(nodes)} finite values, one for each node",
+            f"{what} as {count} finite values, one for each node",
             f"the shape {array.shape}{finite}",
             "pass a function of the places, an array with a value for each node, or one number",
         )
-    return tuple(array.tolist())
+    return tuple(array.ravel().tolist())
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnknownFunction:
-    r"""A coefficient that is a function of one variable, in place of a `Parameter`.
+    r"""A coefficient that is a function of one variable or two, in place of a `Parameter`.
 
     A forward model and a residual receive it under its name as a `Function`: ``k(x)`` returns its
     values at places `x`, ``k.derivative(x)`` its derivative, ``k.values`` and ``k.nodes`` what it
@@ -345,20 +453,24 @@ class UnknownFunction:
     Parameters
     ----------
     nodes : array of float, or int
-        Places of the nodes, ascending; or how many to place evenly over `domain`.
+        Places of the nodes, ascending; or how many to place evenly over `domain`. A pair of these
+        makes a function of two variables: all combinations of the two are nodes.
     bounds : tuple of float
         Lower and upper limit of the node values.
     domain : tuple of float, optional
         First and last node for a number of nodes. With places of the nodes, they must lie in it.
+        Of two variables a pair of pairs.
     basis : {"hat", "spline"}
         Piecewise linear, or a natural cubic spline. A spline may leave the bounds between nodes.
+        Of two variables this holds along each: "hat" is bilinear.
     coordinate : {"log", "linear"}
         As for `Parameter`, for each node value.
     truth, delivered, start : callable, array of shape (n,) or float, optional
         As for `Parameter`: a function that takes the places as an array (n,) and returns the
         values, such as a trained network; the values at the nodes; or one value for all. A
         function that the nodes represent worse than 2% of its largest value raises an
-        `AccuracyWarning`.
+        `AccuracyWarning`. Of two variables, with n and m places along them, a function that takes
+        two arrays (n m,), or an array of shape (n, m).
     scale : float, optional
         As for `Parameter`, for every node. By default percentages refer to the magnitude of the
         node value itself, but to no less than a quarter of the root mean square of all of them,
@@ -366,13 +478,13 @@ class UnknownFunction:
     nuisance : bool
     unit, label : str
         As for `Parameter`.
-    argument : str
-        Name of the variable that the function depends on, for figures and tables.
+    argument : str or pair of str, optional
+        Name of the variable that the function depends on, for figures and tables. By default
+        ``"x"``, and ``("x", "y")`` for two.
 
     Notes
     -----
-    Functions of one variable only. Several unknown functions, and parameters beside them, are
-    allowed.
+    Several unknown functions, and parameters beside them, are allowed.
 
     Examples
     --------
@@ -384,11 +496,21 @@ class UnknownFunction:
     ['k[0]', 'k[0.25]', 'k[0.5]', 'k[0.75]', 'k[1]']
     >>> {round(value, 3) for value in found.displacement.values()}  # a fifth too low everywhere
     {0.2}
+
+    Of two variables:
+
+    >>> k = ta.UnknownFunction(
+    ...     nodes=(3, 2), domain=((0, 1), (0, 2)), bounds=(0.1, 10), truth=lambda x, y: 1 + x * y
+    ... )
+    >>> y = 2 * x**2
+    >>> found = ta.score(lambda k: k(x, y) - 1, {"k": k}, ta.views.Pointwise(), points=x)
+    >>> found.names
+    ['k[0,0]', 'k[0,2]', 'k[0.5,0]', 'k[0.5,2]', 'k[1,0]', 'k[1,2]']
     """
 
     nodes: Any
     bounds: tuple[float, float]
-    domain: tuple[float, float] | None = None
+    domain: Any = None
     basis: BasisKind = "hat"
     coordinate: Literal["log", "linear"] = "log"
     truth: Any = None
@@ -398,26 +520,21 @@ class UnknownFunction:
     nuisance: bool = False
     unit: str = ""
     label: str = ""
-    argument: str = "x"
-    _places: tuple[float, ...] = field(init=False, repr=False, default=())
+    argument: Any = None
+    _basis: Basis = field(init=False, repr=False, default=Basis(()))
 
     def __post_init__(self) -> None:
         if self.basis not in BASES:
             raise InputError('basis "hat" or "spline"', repr(self.basis), "choose one of them")
-        if not (isinstance(self.argument, str) and self.argument):
-            raise InputError(
-                "argument as the name of a variable",
-                f"argument={self.argument!r}",
-                'pass argument="x"',
-            )
-        places = _checked_nodes(self.nodes, self.domain)
-        object.__setattr__(self, "_places", tuple(places.tolist()))
-        object.__setattr__(self, "nodes", self._places)
+        axes = _checked_axes(self.nodes, self.domain)
+        object.__setattr__(self, "_basis", Basis(axes, self.basis))
+        object.__setattr__(self, "nodes", axes[0] if len(axes) == 1 else axes)
+        object.__setattr__(self, "argument", _checked_argument(self.argument, len(axes)))
         for what in ("truth", "delivered", "start"):
             given = getattr(self, what)
             if given is None:
                 continue
-            values = values_at_nodes(what, given, places)
+            values = values_at_nodes(what, given, axes)
             self._check_bounds(what, values)
             if callable(given):
                 self._check_represented(what, given, values)
@@ -429,28 +546,30 @@ class UnknownFunction:
             low, high = map(float, self.bounds)
         except (TypeError, ValueError):
             return
-        for place, value in zip(self._places, values, strict=True):
+        for place, value in zip(self._basis.points, values, strict=True):
             if not low <= value <= high:
                 raise InputError(
                     f"{what} inside the bounds [{low:g}, {high:g}] at every node",
-                    f"{value:g} at {self.argument} = {place:g}",
+                    f"{value:g} at {place_words(self.argument, place)}",
                     f"widen bounds until they hold the values, or correct {what}",
                 )
 
     def _check_represented(self, what: str, given: Any, values: tuple[float, ...]) -> None:
         """Warn where a given function is not the one that its node values stand for."""
-        nodes = np.array(self._places)
         steps = np.arange(1, BETWEEN) / BETWEEN
-        between = (nodes[:-1, None] + np.diff(nodes)[:, None] * steps).ravel()
-        exact = np.array(values_at_nodes(what, given, between))
-        error = np.abs(exact - Function(Basis(self._places, self.basis), values)(between))
+        axes = [np.array(axis) for axis in self._basis.axes]
+        inner = [(axis[:-1, None] + np.diff(axis)[:, None] * steps).ravel() for axis in axes]
+        between = combinations(inner)
+        exact = np.array(values_at_nodes(what, given, inner))
+        error = np.abs(exact - Function(self._basis, values)(*between.T))
         size = float(np.abs(exact).max())
         if size > 0 and float(error.max()) > REPRESENTED * size:
+            place = place_words(self.argument, between[int(error.argmax())])
             warnings.warn(
                 AccuracyWarning(
-                    f"{len(nodes)} nodes represent the {what} function only to "
+                    f"{len(values)} nodes represent the {what} function only to "
                     f"{100 * float(error.max()) / size:.3g}% of its largest value, near "
-                    f"{self.argument} = {between[int(error.argmax())]:.4g}; give more nodes"
+                    f"{place}; give more nodes"
                 ),
                 stacklevel=5,
             )
@@ -461,18 +580,60 @@ class UnknownFunction:
             field: getattr(self, field)
             for field in ("bounds", "coordinate", "scale", "nuisance", "unit", "label")
         }
-        shorts = [f"{place:g}" for place in self._places]
-        unique = len(set(shorts)) == len(shorts)
         found = {}
-        for j, place in enumerate(self._places):
+        shorts = product(*map(_short, self._basis.axes))
+        for j, (place, short) in enumerate(zip(self._basis.points, shorts, strict=True)):
             own = {
                 f: None if getattr(self, f) is None else getattr(self, f)[j]
                 for f in ("truth", "delivered", "start")
             }
-            node = FunctionNode(name, place, self.basis, self.argument)
-            shown = shorts[j] if unique else repr(place)
-            found[f"{name}[{shown}]"] = {**shared, **own, "node": node}
+            node = FunctionNode(name, tuple(place.tolist()), self.basis, self.argument)
+            found[f"{name}[{','.join(short)}]"] = {**shared, **own, "node": node}
         return found
+
+
+def _short(places: tuple[float, ...]) -> list[str]:
+    """Return places along a variable as texts that differ."""
+    shorts = [f"{place:g}" for place in places]
+    return shorts if len(set(shorts)) == len(shorts) else list(map(repr, places))
+
+
+def _checked_argument(argument: Any, count: int) -> str:
+    """Return the name of the variable; of two variables ``"x, y"``."""
+    names = ("x", "y")[:count] if argument is None else argument
+    names = (names,) if isinstance(names, str) else names
+    try:
+        right = len(names) == count and all(isinstance(each, str) and each for each in names)
+    except TypeError:
+        right = False
+    if not right:
+        what = "the name of a variable" if count == 1 else "the names of two variables"
+        fix = 'pass argument="x"' if count == 1 else 'pass argument=("x", "y")'
+        raise InputError(f"argument as {what}", f"argument={argument!r}", fix)
+    return ", ".join(names)
+
+
+def _is_pair(given: Any) -> bool:
+    """Whether there are two sequences: places or ends along two variables."""
+    try:
+        return len(given) == 2 and all(np.ndim(each) == 1 for each in given)
+    except TypeError:
+        return False
+
+
+def _checked_axes(nodes: Any, domain: Any) -> tuple[tuple[float, ...], ...]:
+    """Return the places of the nodes along each variable."""
+    if not (_is_pair(nodes) or _is_pair(domain)):
+        return (tuple(_checked_nodes(nodes, domain).tolist()),)
+    pair = nodes if hasattr(nodes, "__len__") else (nodes, nodes)
+    ends = (None, None) if domain is None else domain
+    if len(pair) != 2 or not (domain is None or _is_pair(domain)):
+        raise InputError(
+            "nodes and domain of two variables as one pair each",
+            f"nodes={nodes!r}, domain={domain!r}",
+            "pass nodes=(9, 5), domain=((0, 1), (0, 2))",
+        )
+    return tuple(tuple(_checked_nodes(*each).tolist()) for each in zip(pair, ends, strict=True))
 
 
 def _checked_nodes(nodes: Any, domain: Any) -> FloatArray:
@@ -496,7 +657,8 @@ def _checked_nodes(nodes: Any, domain: Any) -> FloatArray:
         raise InputError(
             "nodes as at least 2 finite places, or as their number with a domain",
             f"nodes={nodes!r}",
-            "pass nodes=np.linspace(0, 1, 9), or nodes=9, domain=(0, 1)",
+            "pass nodes=np.linspace(0, 1, 9), or nodes=9, domain=(0, 1); of two variables a pair "
+            "of these",
         )
     steps = np.diff(places)
     if (steps <= 0).any():
@@ -541,16 +703,21 @@ def check_reached(name: str, group: FunctionGroup, function: Function) -> None:
     """
     if function.reached is None:
         return
-    low, high = function.reached
-    nodes = group.nodes
-    # A node reaches to its neighbors.
-    unseen = nodes[(np.append(nodes[1:], np.inf) <= low) | (np.append(-np.inf, nodes[:-1]) >= high)]
-    if unseen.size:
-        raise InputError(
-            f"nodes of {group.name} in the range where {name} evaluates it, {low:g} to {high:g}",
-            f"{len(unseen)} outside, the first at {group.argument} = {unseen[0]:g}",
-            f"leave those nodes out, or let {name} evaluate {group.name} there too",
-        )
+    variables = group.argument.split(", ") if len(group.basis.axes) > 1 else [group.argument]
+    for argument, axis, (low, high) in zip(
+        variables, group.basis.axes, function.reached, strict=True
+    ):
+        nodes = np.array(axis)
+        # A node reaches to its neighbors.
+        right, left = np.append(nodes[1:], np.inf), np.append(-np.inf, nodes[:-1])
+        unseen = nodes[(right <= low) | (left >= high)]
+        if unseen.size:
+            raise InputError(
+                f"nodes of {group.name} in the range where {name} evaluates it, {low:g} to "
+                f"{high:g}",
+                f"{len(unseen)} outside, the first at {argument} = {unseen[0]:g}",
+                f"leave those nodes out, or let {name} evaluate {group.name} there too",
+            )
 
 
 def directions_of(matrix: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ NODES = np.array([0.0, 0.2, 0.5, 0.7, 1.0])
 VALUES = np.array([1.0, 2.0, 1.5, 1.2, 2.5])
 X = np.linspace(0, 1, 81)
 SOURCE = np.sin(np.pi * X)  # no evidence at the ends
-MATRIX = Basis(tuple(NODES), "hat").matrix(X)
+MATRIX = Basis((tuple(NODES),), "hat").matrix(X)
 WANTED = VALUES * np.exp([0.3, -0.1, 0.2, 0.0, -0.4])
 PARAMETERS = {
     "k": ta.UnknownFunction(nodes=NODES, bounds=(0.1, 10.0), truth=VALUES, delivered=2.0),
@@ -35,7 +35,7 @@ def test_the_displacement_curve_is_that_of_the_node_values(score):
     expected = -np.linalg.lstsq(jacobian, SOURCE * (MATRIX @ (VALUES - WANTED)), rcond=None)[0]
     assert_allclose(moved, expected[:5], rtol=1e-5, atol=1e-7)
     places = found.data["place"].values
-    curve = Basis(tuple(NODES), "hat").matrix(places) @ expected[:5]
+    curve = Basis((tuple(NODES),), "hat").matrix(places) @ expected[:5]
     assert_allclose(found.data["displacement"], curve, rtol=1e-5, atol=1e-6)
     assert_allclose(found.data["preferred_value"], VALUES * np.exp(expected[:5]), rtol=1e-5)
     assert_allclose(found.data["delivered"], 2.0)

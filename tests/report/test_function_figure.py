@@ -179,3 +179,84 @@ def test_nodes_on_the_decision_map_share_a_marker_and_their_labels_do_not_overla
     assert named(audit.parameters[deciding], deciding) in [text.get_text() for text in labels]
     boxes = [text.get_window_extent() for text in labels]
     assert not any(a.overlaps(b) for j, a in enumerate(boxes) for b in boxes[:j])
+
+
+# ---------------------------------------------------------------- two variables
+
+SITES = np.random.default_rng(1).uniform(size=(60, 2))
+DESIGN = np.stack([np.outer((1 - x, x), (1 - y, y)).ravel() * (1 + x) for x, y in SITES])
+CORNERS = np.array([[1.0, 2.0], [3.0, 5.0]])
+
+
+@pytest.fixture(scope="module")
+def refined():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 9)] * 2), -1).reshape(-1, 2)
+    frozen = ta.from_torch(
+        net.double(),
+        lambda model, p, k: model(p) - k(p[:, :1], p[:, 1:]) * (1 + p[:, :1]),
+        {
+            "k": ta.UnknownFunction(
+                nodes=(2, 2), domain=((0, 1), (0, 1)), bounds=(-20, 20), coordinate="linear",
+                delivered=1.1 * CORNERS, unit="m",
+            )
+        },
+        points=grid,
+    )  # fmt: skip
+    data = DESIGN @ CORNERS.ravel() + 0.1 * np.random.default_rng(2).standard_normal(60)
+    observations = ta.Observations(data, at=SITES, noise=0.1)
+    return frozen, observations, ta.refine(frozen, observations, progress=False)
+
+
+def test_of_two_variables_a_refinement_is_linear_least_squares(refined, tmp_path):
+    _, observations, found = refined
+    covariance = 0.1**2 * np.linalg.inv(DESIGN.T @ DESIGN)
+    fit = covariance @ DESIGN.T @ observations.readings / 0.1**2
+    errors = np.array(list(found.standard_error.values()))
+    assert found.trusted
+    assert_allclose((np.array(list(found.values.values())) - fit) / errors, 0, atol=0.02)
+    assert_allclose(errors, np.sqrt(np.diag(covariance)), rtol=0.02)
+    loaded = ta.load(found.save(tmp_path / "refinement.nc"))
+    assert loaded.parameters.functions["k"].basis.axes == ((0.0, 1.0), (0.0, 1.0))
+    middle = np.full(4, 0.25)
+    maps = plotted(ta.plots.plot_function(loaded))
+    assert list(maps) == ["refined", "before", "half width of the 95% band"]
+    center = 20  # of 41 places
+    assert_allclose(maps["refined"][center, center], middle @ fit, rtol=1e-3)
+    width = 1.96 * np.sqrt(middle @ covariance @ middle)
+    assert_allclose(maps["half width of the 95% band"][center, center], width, rtol=0.02)
+    assert loaded._repr_html_().count("<svg") == 1  # not one for each node
+
+
+def plotted(axes):
+    """The values of each map, over the first variable and the second."""
+    return {
+        ax.get_title(loc="left"): ax.collections[0].get_array().reshape(41, 41).T
+        for ax in np.ravel(axes)
+    }
+
+
+def test_of_two_variables_an_audit_draws_maps(refined):
+    tolerance = ta.Tolerance(material=5.0, resolution=5.0, preference=5.0)
+    audit = ta.audit(refined[2], field="before", tolerance=tolerance, replicas=10, progress=False)
+    maps = plotted(ta.plots.plot_function(audit))
+    assert list(maps) == ["matched", "delivered", "preferred", "half width of the 95% band"]
+    assert_allclose(maps["delivered"][[0, 0, -1, -1], [0, -1, 0, -1]], 1.1 * CORNERS.ravel())
+    low, high = (audit.group("/matched")[end].values for end in ("lower", "upper"))
+    corners = maps["half width of the 95% band"][[0, 0, -1, -1], [0, -1, 0, -1]]
+    assert_allclose(corners, (high - low) / 2, rtol=1e-9)
+    moved = plotted(ta.plots.plot_function_displacement(audit))
+    first = audit.score.displacement
+    assert_allclose(
+        moved["D, first order"][[0, 0, -1, -1], [0, -1, 0, -1]], list(first.values()), rtol=1e-9
+    )
+    assert len(plotted(ta.plots.plot_function_directions(audit))) == 3
+    one = plt.figure().subplots()
+    assert ta.plots.plot_function(audit, ax=one) is one
+    assert describe(audit, "k").startswith("k(x, y) from (0, 0) to (1, 1): delivered, preferred")
+    page = Reader(report.page(audit))
+    assert "The function k" in page.text
+    assert "k(x, y)" in str(audit)
+    assert "at (x, y) = (" in str(audit)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from twoaxis.diagnosis.decision_map import Route, Verdict, join
 from twoaxis.parameters import Parameters
 from twoaxis.result import Message
-from twoaxis.text import number, visible
+from twoaxis.text import visible
 from twoaxis.unknown_function import FunctionGroup
 
 if TYPE_CHECKING:
@@ -61,13 +61,14 @@ def verdicts_by_subject(
 
 def _places(group: FunctionGroup, members: list[str]) -> str:
     """Name some nodes of a function: their number, and the range that they lie in."""
-    at = [float(group.nodes[group.members.index(member)]) for member in members]
-    count = f"{len(at)} of {len(group.members)} nodes"
-    if len(at) == len(group.members):
-        return f"all {len(at)} nodes"
-    if len(at) == 1:
-        return f"{group.argument} = {at[0]:g}"
-    return f"{count} from {group.argument} = {at[0]:g} to {at[-1]:g}"
+    if len(members) == len(group.members):
+        return f"all {len(members)} nodes"
+    if len(members) == 1:
+        return group.place_of(members[0])
+    count, last = f"{len(members)} of {len(group.members)} nodes", group.place_of(members[-1])
+    if len(group.basis.axes) > 1:  # they need not be neighbors
+        return count
+    return f"{count} from {group.place_of(members[0])} to {last.rpartition(' ')[2]}"
 
 
 def deciding_node(audit: Audit, group: FunctionGroup, route: Route | None = None) -> str:
@@ -110,8 +111,7 @@ def largest_node(audit: Audit, group: FunctionGroup, quantity: str) -> str:
 
 def place_of(group: FunctionGroup, member: str) -> str:
     """Return where a node lies, as ``x = 0.5``."""
-    node = float(group.nodes[group.members.index(member)])
-    return f"{visible(group.argument)} = {number(node, '.4g')}"
+    return visible(group.place_of(member)).replace("-", "−")
 
 
 def one_message_per_function(parameters: Parameters, messages: list[Message]) -> list[Message]:

@@ -102,8 +102,13 @@ def function_rows(audit: Audit, name: str) -> list[Row]:
         found = audit.resolution.function(name, layout=layout)
         share = f"{found.degrees_of_freedom:.1f} of {len(members)}"
         rows.append(Row("nodes that data determine", share))
-        finest = float(found.data["length_scale"].min())
-        rows.append(Row("finest length scale", number(finest, ".3g")))
+        scales = [
+            found.data[name].values
+            for name in ("length_scale", "length_scale_second")
+            if name in found.data
+        ]
+        finest = " × ".join(number(float(scale.min()), ".3g") for scale in scales)
+        rows.append(Row("finest length scale", finest))
     matched = audit.group("/matched")
     if matched is not None:
         own = matched.sel(parameter=members)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from twoaxis.errors import InputError
 from twoaxis.geometry.score import NULL_SHARE, direction_status, terms_of
 from twoaxis.io import Layout, Variable
-from twoaxis.result import FunctionResult
+from twoaxis.result import PLACES, FunctionResult, places_along
 from twoaxis.text import number, percent, visible
 from twoaxis.unknown_function import directions_of
 
@@ -35,6 +35,7 @@ FloatArray = NDArray[np.float64]
 _N, _X, _D = ("node",), ("place",), ("direction",)
 _UNIT = "unit of the function"
 LAYOUT: Layout = {
+    **PLACES,
     "node": Variable(_N, "float", "place of the node", finite=True),
     "other_node": Variable(("other_node",), "float", "place of the node", required=False),
     "center_value": Variable(_N, "float", "node value at the center", _UNIT, finite=True),
@@ -100,7 +101,7 @@ class FunctionPreference(FunctionResult):
         with np.errstate(over="ignore"):
             preferred = center * np.exp(moved) if self.logarithmic else center + moved
         found: dict[str, Any] = {
-            "place": places,
+            **places_along("place", places),
             "center": matrix @ center,
             "preferred_value": preferred,
             "preferred": matrix @ preferred,
@@ -123,17 +124,24 @@ class FunctionPreference(FunctionResult):
         return found
 
     @property
-    def largest(self) -> tuple[float, float]:
-        """Where the displacement is largest, and the signed displacement there."""
-        data = self.data
-        at = int(np.abs(data["displacement"].values).argmax())
-        return float(data["place"].values[at]), float(data["displacement"].values[at])
+    def largest(self) -> tuple[Any, float]:
+        """Where the displacement is largest, and the signed displacement there.
+
+        Of a function of two variables the place is a pair.
+        """
+        moved = self.data["displacement"].values
+        at = int(np.abs(moved).argmax())
+        place = tuple(self.places[at].tolist())
+        return place[0] if len(place) == 1 else place, float(moved[at])
 
     @property
     def rms(self) -> float:
         """Root mean square of the displacement over the range of the nodes."""
-        places, curve = (self.data[n].values for n in ("place", "displacement"))
-        return float(np.sqrt(np.trapezoid(curve**2, places) / (places[-1] - places[0])))
+        mesh = self.basis.mesh()
+        square = self.data["displacement"].values.reshape([len(axis) for axis in mesh]) ** 2
+        for axis in mesh:
+            square = np.trapezoid(square, axis, axis=0) / (axis[-1] - axis[0])
+        return float(np.sqrt(square))
 
     @property
     def weak_directions(self) -> int:
@@ -150,8 +158,7 @@ class FunctionPreference(FunctionResult):
             "preferred": data["preferred_value"].values,
             "displacement": data["node_displacement"].values,
         }
-        index = pd.Index(data["node"].values, name=visible(str(data.attrs["argument"])))
-        return pd.DataFrame(table, index=index)
+        return pd.DataFrame(table, index=self.node_index())
 
     def headline(self) -> str:
         """Return in one sentence how far, and where, the field displaces the function."""
@@ -165,7 +172,7 @@ class FunctionPreference(FunctionResult):
         return (
             f"{visible(self.name)}({argument}): the field prefers a function displaced by up to "
             f"{shown} from {kind.get(str(data.attrs['centered_on']), 'the chosen point')}, at "
-            f"{argument} = {number(where, '.3g')}; rms {number(self.rms, '.3g')}"
+            f"{self.place_words(where)}; rms {number(self.rms, '.3g')}"
             + (f"; {weak} of {len(data['node'])} directions are weak" if weak else "")
         )
 
@@ -187,7 +194,7 @@ def function_preference(found: Score | FrozenScan, name: str | None = None) -> F
             "look at the score; the residual may not depend on the function",
         )
     values: dict[str, Any] = {
-        "node": group.nodes,
+        **places_along("node", group.points),
         "center_value": own["center"].values,
         "node_displacement": moved,
     }

@@ -60,6 +60,7 @@ def render(audit: Audit) -> str:
 
 # Results that show an unknown function as a curve, and how.
 FUNCTION_PLOTS = {
+    "refinement": plot_function,
     "resolution": plot_function,
     "score": plot_function_displacement,
     "frozen-scan": plot_function_displacement,
@@ -144,7 +145,7 @@ def result_pictures(result: Any, most: int | None = None) -> list[str]:
         if result.schema == "resolution":
             chosen["layout"] = result.layout_names[0]
         drawn = FUNCTION_PLOTS[result.schema]
-        pictures.append(inline_svg(drawn, result, alt=words, size=WIDE, **chosen))
+        pictures.append(inline_svg(drawn, result, alt=words, size=WIDE, panels=True, **chosen))
     nodes = {node for group in functions.values() for node in group.members}
     names = [name for name in names if name not in nodes]
     for name in names[: None if most is None else max(most - len(pictures), 0)]:

@@ -79,16 +79,18 @@ def leading_sections(audit: Audit) -> Iterator[Section]:
 def function_section(audit: Audit, name: str) -> Section:
     """Draw an unknown function with its band, its displacement and its weak directions."""
     words = function.describe(audit, name)
+    two = len(audit.functions[name].basis.axes) > 1
     band = (
         "Hatched is where the data do not determine the function: the band reaches its bounds. "
-        "Ticks are the nodes."
+        f"{'Dots' if two else 'Ticks'} are the nodes."
     )
     drawings: list[tuple[Any, str, str]] = [
         (function.plot_function, "The function with what the data allow.", band),
         (
             function.plot_function_displacement,
             f"Displacement that the frozen field prefers, from the {audit.center_word}.",
-            "Above zero the field prefers larger values, below zero smaller ones.",
+            f"{'Where it is red' if two else 'Above zero'} the field prefers larger values, "
+            f"{'where it is blue' if two else 'below zero'} smaller ones.",
         ),
         (
             function.plot_function_directions,
@@ -98,10 +100,12 @@ def function_section(audit: Audit, name: str) -> Section:
     ]
     pictures = []
     for draw, caption, reading in drawings:
-        svg = inline_svg(draw, audit, alt=f"{caption} {words}", size=MIDDLE, function=name)
+        svg = inline_svg(
+            draw, audit, alt=f"{caption} {words}", size=MIDDLE, panels=True, function=name
+        )
         pictures.append(Picture(svg, caption, reading))
     anchor = f"function-{list(audit.parameters.functions).index(name)}"
-    return Section(anchor, f"The function {visible(name)}", pictures, [], 2)
+    return Section(anchor, f"The function {visible(name)}", pictures, [], 1 if two else 2)
 
 
 def data_section(audit: Audit) -> Section:

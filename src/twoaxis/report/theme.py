@@ -88,10 +88,29 @@ _GROWN: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
 
 
 def axis_or_new(ax: Any, size: tuple[float, float] = WIDE) -> Any:
-    """Return the given axis, or that of a new figure."""
+    """Return the given axis, or that of the given or a new figure."""
     if ax is not None:
-        return ax
+        return ax.subplots() if hasattr(ax, "subplots") else ax
     return new_figure(size).subplots()
+
+
+def panels_in(ax: Any, count: int, columns: int, size: tuple[float, float]) -> list[Any]:
+    """Return axes for so many panels of one size: the given axis alone, or those of a figure.
+
+    A figure made here gets the size that they need.
+    """
+    if ax is not None and not hasattr(ax, "subplots"):
+        return [ax]
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    whole = (columns * size[0], rows * size[1])
+    figure = new_figure(whole) if ax is None else ax
+    if figure in _GROWN:
+        figure.set_size_inches(*whole)
+    axes = list(figure.subplots(rows, columns, squeeze=False).ravel())
+    for unused in axes[count:]:
+        unused.set_axis_off()
+    return axes[:count]
 
 
 def new_figure(size: tuple[float, float]) -> Any:
@@ -272,7 +291,7 @@ def color_bar(
     bar = ax.figure.colorbar(drawn, ax=ax, extend=extend, pad=0.03)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=SMALL_SIZE, length=2)
-    bar.formatter.set_powerlimits((-2, 3))
+    bar.formatter.set_powerlimits((-3, 3))
     plain(bar.ax.yaxis.label, of=of)
     bar.set_label(words, fontsize=SMALL_SIZE)
 

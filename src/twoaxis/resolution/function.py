@@ -39,9 +39,9 @@ from numpy.typing import NDArray
 from twoaxis.errors import InputError
 from twoaxis.io import Layout, Variable
 from twoaxis.resolution.fisher import NULL_COMPONENT, NULL_SHARE
-from twoaxis.result import FunctionResult, require
+from twoaxis.result import PLACES, FunctionResult, places_along, require
 from twoaxis.text import number, percent, visible
-from twoaxis.unknown_function import Basis, directions_of
+from twoaxis.unknown_function import Basis, axes_of, directions_of
 
 if TYPE_CHECKING:
     from twoaxis.resolution.result import Resolution
@@ -56,6 +56,7 @@ ROUNDING = 1e-8
 _N, _X, _D = ("node",), ("place",), ("direction",)
 _UNIT = "unit of the function"
 LAYOUT: Layout = {
+    **PLACES,
     "node": Variable(_N, "float", "place of the node", finite=True),
     "other_node": Variable(("other_node",), "float", "place of the node"),
     "lower_bound": Variable(_N, "float", "lower bound of the node value", _UNIT, finite=True),
@@ -89,6 +90,9 @@ LAYOUT: Layout = {
     ),
     "determined_share": Variable(_N, "float", "share of the node value that comes from the data"),
     "length_scale": Variable(_N, "float", "full width at half maximum of the averaging kernel"),
+    "length_scale_second": Variable(
+        _N, "float", "full width at half maximum along the second variable", required=False
+    ),
     "direction_sd": Variable(_D, "float", "standard error along the direction"),
     "direction_curve": Variable(("direction", "place"), "float", "direction as a function"),
 }
@@ -154,7 +158,7 @@ class FunctionResolution(FunctionResult):
         return {
             **known,
             "other_node": data["node"].values,
-            "place": places,
+            **places_along("place", places),
             "center": center,
             "standard_error": error,
             "lower": lower,
@@ -164,7 +168,7 @@ class FunctionResolution(FunctionResult):
             "determined": error <= room,
             "resolution_matrix": kernels,
             "determined_share": np.diag(kernels),
-            "length_scale": length_scales(kernels, basis),
+            **places_along("length_scale", length_scales(kernels, basis)),
             "direction_sd": spread,
             "direction_curve": vectors @ matrix.T,
         }
@@ -196,7 +200,7 @@ class FunctionResolution(FunctionResult):
                 "directions that are its eigenvectors": np.abs(off).max() <= ROUNDING * size
                 and np.allclose(vectors @ vectors.T, np.eye(len(matrix)), atol=ROUNDING)
                 and (np.diff(np.diag(along)) >= -ROUNDING * size).all(),
-                "nodes in ascending order": (np.diff(data["node"].values) > 0).all(),
+                "nodes in ascending order": axes_of(self.nodes) is not None,
             }
         )
         super().check()
@@ -208,7 +212,13 @@ class FunctionResolution(FunctionResult):
 
     @property
     def determined_places(self) -> list[tuple[float, float]]:
-        """Intervals of the argument in which the data determine the function."""
+        """Intervals of the argument in which the data determine a function of one variable."""
+        if len(self.basis.axes) > 1:
+            raise InputError(
+                "intervals of a function of one variable",
+                f"{self.name}, a function of two",
+                'use data["determined"], which is True at places that the data determine',
+            )
         places, holds = self.data["place"].values, self.data["determined"].values
         edges = np.flatnonzero(np.diff(np.r_[False, holds, False].astype(int)))
         return [
@@ -227,8 +237,7 @@ class FunctionResolution(FunctionResult):
     def summary(self) -> pd.DataFrame:
         """Return a table with one row for each node."""
         data = self.data
-        nodes = data["node"].values
-        at = np.searchsorted(data["place"].values, nodes)
+        at = self.basis.rows()
         table = {
             "center": data["center_value"].values,
             "lower": data["lower"].values[at],
@@ -237,10 +246,9 @@ class FunctionResolution(FunctionResult):
             "replica_upper": data["replica_upper"].values[at],
             "determined": data["determined"].values[at],
             "determined_share": data["determined_share"].values,
-            "length_scale": data["length_scale"].values,
+            **{name: data[name].values for name in self._along("length_scale")},
         }
-        index = pd.Index(nodes, name=visible(str(data.attrs["argument"])))
-        return pd.DataFrame(table, index=index)
+        return pd.DataFrame(table, index=self.node_index())
 
     def __repr__(self) -> str:
         table = self.summary().to_string(float_format=lambda v: f"{v:.4g}")
@@ -250,18 +258,23 @@ class FunctionResolution(FunctionResult):
         """Return in one sentence what the data determine, and where they do it best."""
         data, argument = self.data, visible(str(self.data.attrs["argument"]))
         name, width = visible(self.name), self.band_percent.values
-        places = data["place"].values
-        best, worst = int(np.nanargmin(width)), int(np.nanargmax(width))
-        where = " and ".join(
-            f"{number(a, '.3g')} to {number(b, '.3g')}" for a, b in self.determined_places
-        )
+        best, worst = (self.places[int(arg(width))] for arg in (np.nanargmin, np.nanargmax))
+        ends = [percent(float(end(width))) for end in (np.nanmin, np.nanmax)]
+        share = float(data["determined"].values.mean())
+        where = "nowhere better than the bounds"
+        if share and len(best) == 1:
+            intervals = (
+                f"{number(a, '.3g')} to {number(b, '.3g')}" for a, b in self.determined_places
+            )
+            where = f"for {argument} from {' and '.join(intervals)}"
+        elif share:
+            where = f"over {percent(100 * share)} of the domain"
         return (
             f"{name}({argument}): the data determine {self.degrees_of_freedom:.1f} of "
-            f"{len(data['node'])} node values, "
-            + (f"for {argument} from {where}; " if where else "nowhere better than the bounds; ")
-            + f"the {100 * float(data.attrs['level']):g}% band is narrowest at {argument} = "
-            f"{number(places[best], '.3g')} (±{percent(float(width[best]))}) and widest at "
-            f"{number(places[worst], '.3g')} (±{percent(float(width[worst]))})"
+            f"{len(data['node'])} node values, {where}; the "
+            f"{100 * float(data.attrs['level']):g}% band is narrowest at "
+            f"{self.place_words(best)} (±{ends[0]}) and widest at {self.place_words(worst)} "
+            f"(±{ends[1]})"
         )
 
 
@@ -320,21 +333,23 @@ def resolution_matrix(information: FloatArray, width: FloatArray) -> FloatArray:
 
 
 def length_scales(kernels: FloatArray, basis: Basis) -> FloatArray:
-    """Return the full width at half maximum of each averaging kernel, shape (n,).
+    """Return the full width at half maximum of each averaging kernel, shape (n, variables).
 
-    Measured over the places around its peak, and extended to hold its own node.
+    Measured over the places around its peak, along the node's own line, and extended to hold its
+    own node.
     """
-    places = basis.grid(2001)
-    curves = kernels @ basis.matrix(places).T
-    found = np.full(len(kernels), np.inf)
-    for j, curve in enumerate(np.abs(curves)):
-        if kernels[j, j] < LEAST_SHARE:
-            continue
-        peak = int(curve.argmax())
-        half = curve[peak] / 2
-        left = _crossing(places[: peak + 1][::-1], curve[: peak + 1][::-1], half)
-        right = _crossing(places[peak:], curve[peak:], half)
-        found[j] = max(right, basis.nodes[j]) - min(left, basis.nodes[j])
+    points = basis.points
+    found = np.full(points.shape, np.inf)
+    for along, places in enumerate(basis.mesh(2001)):
+        for j in np.flatnonzero(np.diag(kernels) >= LEAST_SHARE):
+            line = np.tile(points[j], (len(places), 1))
+            line[:, along] = places
+            curve = np.abs(basis.matrix(line) @ kernels[j])
+            peak = int(curve.argmax())
+            half = curve[peak] / 2
+            left = _crossing(places[: peak + 1][::-1], curve[: peak + 1][::-1], half)
+            right = _crossing(places[peak:], curve[peak:], half)
+            found[j, along] = max(right, points[j, along]) - min(left, points[j, along])
     return found
 
 
@@ -366,7 +381,7 @@ def resolve_function(
     own = chosen.sel(parameter=members)
     information = about_function(chosen["fisher_information"].values, group.columns)
     values: dict[str, Any] = {
-        "node": group.nodes,
+        **places_along("node", group.points),
         "lower_bound": own["lower_bound"].values,
         "upper_bound": own["upper_bound"].values,
         "center_value": own["center"].values,

@@ -13,6 +13,8 @@ from twoaxis.errors import InputError
 from twoaxis.geometry import FrozenScan, Score
 from twoaxis.geometry.function import FunctionPreference
 from twoaxis.parameters import Parameter
+from twoaxis.remedies import Refinement
+from twoaxis.report.figures.function_maps import Map, draw_maps
 from twoaxis.report.inputs import center_word
 from twoaxis.report.theme import (
     LINES,
@@ -25,7 +27,9 @@ from twoaxis.report.theme import (
 )
 from twoaxis.resolution import Resolution
 from twoaxis.resolution.function import FunctionResolution
+from twoaxis.statistics import squares_limit
 from twoaxis.text import number, percent, visible
+from twoaxis.unknown_function import place_words
 
 FloatArray = NDArray[np.float64]
 
@@ -45,7 +49,8 @@ class Curves:
 
     Attributes
     ----------
-    places : array, shape (N,)
+    points : array, shape (N, variables)
+        Places at which it is evaluated.
     curves : dict of str to array
         "truth", "delivered", "preferred", "matched" or "center".
     around : str
@@ -55,14 +60,14 @@ class Curves:
         Quantiles of the fits to replicas; only around the center.
     determined : array of bool, or None
     level : float
-    nodes : array
+    nodes : array, shape (n, variables)
     bounds : tuple of float
     name, argument : str
     parameter : Parameter
         Any of its node values, for label and unit.
     """
 
-    places: FloatArray
+    points: FloatArray
     curves: dict[str, FloatArray]
     nodes: FloatArray
     bounds: tuple[float, float]
@@ -76,6 +81,11 @@ class Curves:
     level: float = 0.95
     words: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def places(self) -> FloatArray:
+        """The places of a function of one variable, shape (N,)."""
+        return self.points[:, 0]
+
 
 def plot_function(
     result: Any, *, function: str | None = None, layout: str | None = None, ax: Any = None
@@ -87,34 +97,63 @@ def plot_function(
     the node values around the matched fit; hatched is where they reach the parameter bounds.
     Without data it is the Fisher band around the center of the replicas, with the quantiles of
     the fits to replicas beside it; hatched is where one standard error leaves the bounds. There
-    the data do not determine the function. Ticks at the lower edge are the nodes.
+    the data do not determine the function. Ticks at the lower edge are the nodes. The band of a
+    refinement is that of its covariance, at 95%.
+
+    A function of two variables is drawn as maps with its nodes, and half the width of the band
+    as one more.
 
     Parameters
     ----------
-    result : FunctionResolution, Resolution or Audit
+    result : FunctionResolution, Resolution, Refinement or Audit
     function : str, optional
         Its name, needed when there are several.
     layout : str, optional
         Of a resolution with several layouts.
-    ax : matplotlib.axes.Axes, optional
+    ax : matplotlib.axes.Axes or matplotlib.figure.Figure, optional
+        Of a function of two variables, one axis has the first map alone.
 
     Returns
     -------
-    matplotlib.axes.Axes
+    matplotlib.axes.Axes or array of them
+        An array of a function of two variables.
     """
     if isinstance(result, FunctionResolution):
         shown = _from_resolution(result)
     elif isinstance(result, Resolution):
         shown = _from_resolution(result.function(function, layout=layout))
+    elif isinstance(result, Refinement):
+        shown = _from_refinement(result, function)
     elif isinstance(result, Audit):
         shown = curves_of(result, function)
     else:
         raise InputError(
-            "what twoaxis.resolve or twoaxis.audit returned, or resolution.function(...)",
+            "what twoaxis.resolve, refine or audit returned, or resolution.function(...)",
             type(result).__name__,
             "pass one of them",
         )
+    if shown.points.shape[1] > 1:
+        return draw_maps(ax, _maps_of(shown), shown.points, shown.nodes, shown.argument)
     return _draw(axis_or_new(ax), shown)
+
+
+def _maps_of(shown: Curves) -> list[Map]:
+    """Return the maps of a function of two variables: the one of the band first, its band last."""
+    words = {"center": "center", **shown.words}
+    unit = named(shown.parameter, shown.name, unit=True)
+    every = np.concatenate(list(shown.curves.values()))
+    limits = (float(every.min()), float(every.max()))
+    logarithmic = shown.parameter.coordinate == "log" and limits[1] > LOGARITHMIC * limits[0]
+    look: dict[str, Any] = {"limits": limits, "logarithmic": logarithmic, "of": shown.parameter}
+    kinds = sorted(shown.curves, key=lambda kind: kind != shown.around)
+    maps = [Map(words.get(kind, kind), shown.curves[kind], unit, **look) for kind in kinds]
+    if shown.band is None:
+        return maps
+    low, high = (np.clip(end, *shown.bounds) for end in shown.band)
+    title = f"half width of the {100 * shown.level:g}% band"
+    hatched = None if shown.determined is None else ~shown.determined
+    size = Map(title, (high - low) / 2, unit, of=shown.parameter, hue="observe", hatched=hatched)
+    return [*maps, size]
 
 
 def _from_resolution(found: FunctionResolution) -> Curves:
@@ -125,19 +164,56 @@ def _from_resolution(found: FunctionResolution) -> Curves:
         kinds.append(center := "center")
     bounds = (float(data["lower_bound"].min()), float(data["upper_bound"].max()))
     return Curves(
-        places=data["place"].values,
+        points=found.places,
         curves={kind: data[kind].values for kind in kinds},
         around=center,
         band=(data["lower"].values, data["upper"].values),
         replicas=(data["replica_lower"].values, data["replica_upper"].values),
         determined=data["determined"].values,
         level=float(data.attrs["level"]),
-        nodes=data["node"].values,
+        nodes=found.nodes,
         bounds=bounds,
         name=found.name,
         argument=str(data.attrs["argument"]),
         parameter=Parameter(bounds=bounds, coordinate="log" if found.logarithmic else "linear"),
         words={"center": center_word(str(data.attrs["centered_on"]))},
+    )
+
+
+def _from_refinement(found: Refinement, function: str | None) -> Curves:
+    known = found.parameters
+    group = known.function(function)
+    points, parameter = group.basis.grid(), known[group.members[0]]
+    matrix = group.basis.matrix(points)
+
+    def curve(values: dict[str, float]) -> FloatArray:
+        return matrix @ [values[member] for member in group.members]
+
+    values = {"matched": found.values, "delivered": known.require("delivered")}
+    curves = {kind: curve(each) for kind, each in values.items()}
+    refined, logarithmic = curves["matched"], parameter.coordinate == "log"
+    steps = np.array([found.values[member] for member in group.members]) if logarithmic else 1.0
+    covariance = found.data["covariance"].values[np.ix_(group.columns, group.columns)]
+    error = np.sqrt(np.einsum("xi,ij,xj->x", matrix * steps, covariance, matrix * steps))
+    reach = np.sqrt(squares_limit(0.95, freedom=float(found.data.attrs["noise_freedom"]))) * error
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        wider = np.exp(reach / refined)
+        band = (
+            (refined / wider, refined * wider)
+            if logarithmic
+            else (refined - reach, refined + reach)
+        )
+    return Curves(
+        points=points,
+        curves=curves,
+        nodes=group.points,
+        bounds=parameter.bounds,
+        name=group.name,
+        argument=group.argument,
+        parameter=parameter,
+        around="matched",
+        band=band,
+        words={"matched": "refined", "delivered": "before"},
     )
 
 
@@ -162,9 +238,9 @@ def curves_of(audit: Audit, function: str | None = None) -> Curves:
     }
     curves = {kind: found for kind, values in given.items() if (found := curve(values)) is not None}
     drawn = Curves(
-        places=places,
+        points=places,
         curves=curves,
-        nodes=group.nodes,
+        nodes=group.points,
         bounds=parameter.bounds,
         name=group.name,
         argument=group.argument,
@@ -226,7 +302,7 @@ def _draw(ax: Any, shown: Curves) -> Any:
     if shown.determined is not None and not shown.determined.all():
         _shade(ax, shown.places, ~shown.determined)
     ax.plot(
-        shown.nodes,
+        shown.nodes[:, 0],
         np.zeros(len(shown.nodes)),
         "|",
         transform=ax.get_xaxis_transform(),
@@ -304,9 +380,12 @@ def plot_function_displacement(result: Any, *, function: str | None = None, ax: 
     -------
     matplotlib.axes.Axes
     """
-    ax = axis_or_new(ax)
     found = preferences_of(result, function)
     words = {"score": "D, first order", "frozen-scan": "minimum of the frozen scan"}
+    if found[0].nodes.shape[1] > 1:
+        drawn = {words[str(e.data.attrs["source"])]: e.data["displacement"].values for e in found}
+        return _draw_signed(ax, drawn, found[0], "displacement of ")
+    ax = axis_or_new(ax)
     for k, each in enumerate(found):
         data = each.data
         style = {"color": color("preferred"), "ls": "-" if k == 0 else "--", "lw": 1.8 - 0.4 * k}
@@ -317,17 +396,33 @@ def plot_function_displacement(result: Any, *, function: str | None = None, ax: 
     low, high = ax.get_ylim()
     ax.set_ylim(min(low, -LEAST), max(high, LEAST))
     ax.axhline(0, color=color("center"), lw=1.0, zorder=0)
-    logarithmic = str(first.attrs["coordinate"]) == "log"
-    unit = f"log {found[0].name}" if logarithmic else found[0].name
     label(
         ax,
         visible(str(first.attrs["argument"])),
-        f"displacement of {visible(unit)}",
+        f"displacement of {visible(_unit(found[0]))}",
     )
     ax.set_xlim(first["place"].values[0], first["place"].values[-1])
     open_frame(ax)
     legend_above(ax)
     return ax
+
+
+def _unit(found: FunctionPreference | FunctionResolution) -> str:
+    """Return the coordinate of the function."""
+    return f"log {found.name}" if found.logarithmic else found.name
+
+
+def _draw_signed(
+    ax: Any,
+    drawn: dict[str, FloatArray],
+    found: FunctionPreference | FunctionResolution,
+    what: str = "in ",
+) -> Any:
+    """Draw curves of both signs over two variables, by title, on one scale."""
+    size = max(LEAST, *(float(np.abs(values).max()) for values in drawn.values()))
+    words = f"{what}{visible(_unit(found))}"
+    maps = [Map(title, v, words, limits=(-size, size), hue="") for title, v in drawn.items()]
+    return draw_maps(ax, maps, found.places, found.nodes, str(found.data.attrs["argument"]))
 
 
 def preferences_of(result: Any, function: str | None = None) -> list[FunctionPreference]:
@@ -376,7 +471,6 @@ def plot_function_directions(
     -------
     matplotlib.axes.Axes
     """
-    ax = axis_or_new(ax)
     found: Any = result
     if isinstance(result, Resolution):
         found = result.function(function, layout=layout)
@@ -388,6 +482,8 @@ def plot_function_directions(
             "a score, which has directions", "a frozen scan", "pass score.function(...)"
         )
     styles = ("-", "--", ":", "-.")
+    two, maps = found.nodes.shape[1] > 1, dict[str, FloatArray]()
+    ax = ax if two else axis_or_new(ax)
     for k in range(min(count, data.sizes["direction"])):
         if isinstance(found, FunctionResolution):
             text = f"standard error {number(float(data['direction_sd'].values[k]), '.2g')}"
@@ -395,12 +491,15 @@ def plot_function_directions(
             share = float(data["eigenvalue"].values[k] / data["eigenvalue"].values.max())
             text = f"{number(share, '.1g')} of the largest strength"
         curve = data["direction_curve"].values[k]
+        if two:
+            maps[f"{k + 1}: {text}"] = curve
+            continue
         style = {"color": color("theory"), "ls": styles[k % 4], "lw": 1.8 - 0.3 * (k % 4)}
         ax.plot(data["place"].values, curve, label=text, **style)
+    if two:
+        return _draw_signed(ax, maps, found)
     ax.axhline(0, color=color("center"), lw=1.0, zorder=0)
-    logarithmic = str(data.attrs["coordinate"]) == "log"
-    unit = f"log {found.name}" if logarithmic else found.name
-    label(ax, visible(str(data.attrs["argument"])), f"least determined, in {visible(unit)}")
+    label(ax, visible(str(data.attrs["argument"])), f"least determined, in {visible(_unit(found))}")
     ax.set_xlim(data["place"].values[0], data["place"].values[-1])
     open_frame(ax)
     legend_above(ax, columns=1)
@@ -411,14 +510,16 @@ def describe(audit: Audit, function: str) -> str:
     """Return the picture of a function as text."""
     shown = curves_of(audit, function)
     argument, name = visible(shown.argument), visible(shown.name)
-    low, high = number(shown.places[0]), number(shown.places[-1])
+    low, high = (
+        place_words("", shown.nodes[k]).rpartition("= ")[2].replace("-", "−") for k in (0, -1)
+    )
     text = f"{name}({argument}) from {low} to {high}: {', '.join(shown.curves)}"
     if shown.band is not None:
         middle = np.abs(shown.curves.get(shown.around, next(iter(shown.curves.values()))))
         width = 50 * (shown.band[1] - shown.band[0]) / middle
         best = int(np.nanargmin(width))
         text += (
-            f"; the band is narrowest at {argument} = {number(shown.places[best])}, "
+            f"; the band is narrowest at {place_words(argument, shown.points[best])}, "
             f"plus or minus {percent(float(width[best]))}"
         )
     return text + "."
