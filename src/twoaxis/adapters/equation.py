@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Literal
@@ -109,32 +108,9 @@ def _torch_field(slopes: FloatArray, outputs: int) -> Any:
 
 
 def _jax_field(slopes: FloatArray, outputs: int) -> Any:
-    jax = foreign("jax", "train", "twoaxis.estimate of a JAX residual")
+    foreign("jax", "train", "twoaxis.estimate of a JAX residual")
+    # Not at the top: it imports JAX.
+    from twoaxis.adapters.jax_jets import PlainField, exact
 
-    @jax.tree_util.register_pytree_node_class
-    class Field:
-        def __init__(self, weights: Any) -> None:
-            self.weights = weights
-
-        def __call__(self, *inputs: Any) -> Any:
-            xp = jax.numpy
-            arrays = [xp.asarray(each) for each in inputs]
-            size = len(slopes)
-            points = arrays[0] if len(arrays) == 1 else xp.stack(arrays, axis=-1)
-            lead = points.shape if size == 1 and points.ndim < 2 else points.shape[:-1]
-            if len(arrays) == 1 and points.shape == (size,):  # a point
-                lead = ()
-            rows = points.reshape(math.prod(lead), size)
-            values = 1.0 + rows @ self.weights[:, None] * xp.ones(outputs)
-            scalar = outputs == 1 and points.ndim < 2 and points.shape != (size,)
-            return values.reshape(lead if scalar else (*lead, outputs))
-
-        def tree_flatten(self) -> Any:
-            return (self.weights,), None
-
-        @classmethod
-        def tree_unflatten(cls, _: Any, children: Any) -> Any:
-            return cls(*children)
-
-    with jax.enable_x64(True):
-        return Field(jax.numpy.asarray(slopes))
+    with exact():
+        return PlainField.with_slopes(slopes, outputs)

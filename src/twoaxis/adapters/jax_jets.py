@@ -63,6 +63,42 @@ def exact() -> AbstractContextManager[Any]:
     return context
 
 
+@final
+@jax.tree_util.register_pytree_node_class
+class PlainField:
+    """One everywhere, with the same slopes in all outputs: it stands where a field is to be put.
+
+    It takes points (n, k), a point (k,), the coordinates one by one, or, of one variable, numbers.
+    """
+
+    def __init__(self, slopes: Any, outputs: int) -> None:
+        self.slopes, self.outputs = slopes, outputs
+
+    @classmethod
+    def with_slopes(cls, slopes: FloatArray, outputs: int) -> PlainField:
+        """Return a field with these slopes."""
+        return cls(jnp.asarray(slopes), outputs)
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Return the outputs, in the shape of the inputs without their coordinates."""
+        size = self.slopes.size
+        arrays = [jnp.asarray(each) for each in inputs]
+        points = arrays[0] if len(arrays) == 1 else jnp.stack(arrays, axis=-1)
+        numbers = size == 1 and len(arrays) == 1 and points.ndim < 2 and points.shape != (1,)
+        lead = points.shape if numbers else points.shape[:-1]
+        values = 1.0 + points.reshape(*lead, size) @ self.slopes[:, None] * jnp.ones(self.outputs)
+        return values.reshape(lead) if numbers and self.outputs == 1 else values
+
+    def tree_flatten(self) -> tuple[tuple[Any], int]:
+        """Return the slopes, which are weights, and the number of outputs."""
+        return (self.slopes,), self.outputs
+
+    @classmethod
+    def tree_unflatten(cls, outputs: int, children: tuple[Any]) -> PlainField:
+        """Return a field of its parts."""
+        return cls(*children, outputs)
+
+
 # ---------------------------------------------------------------- the part that is replaced
 
 
@@ -722,6 +758,8 @@ def _free(core: JaxCore, trained: Trained, points: FloatArray) -> bool:
     def outputs(weights: Any, place: Any) -> Any:
         return core.at(place, _part(trained.moved(weights), core.path))
 
+    if isinstance(core.original, PlainField):
+        return True
     try:
         changes = _Changes(outputs, trained.weights)
         return not has_built_in(changes, points.min(axis=0), points.max(axis=0))

@@ -37,6 +37,8 @@ MAX_ORDER = 4
 #: Derivatives of the values by the jets agree with those of a weighted sum to this share.
 AGREEMENT = 1e-9
 
+#: Coefficients below this share of the largest are due to rounding.
+ROUNDING = 1e-12
 #: Weights that tell of conditions that are built in, and how far they are moved, in their size.
 DIRECTIONS, MOVED = 16, 0.1
 
@@ -282,6 +284,7 @@ def _described(
             return None
         rows = np.concatenate([as_numpy(each).reshape(count, -1) for each in inputs], axis=1)
         affine = np.linalg.lstsq(constant, rows, rcond=None)[0]
+        affine[np.abs(affine) < ROUNDING * np.abs(affine).max()] = 0.0
         exact = np.abs(constant @ affine - rows).max() <= AGREEMENT * np.abs(rows).max()
         fits = output.ndim in (1, 2) and len(output) == count and rows.shape[1] == width
         if not (exact and fits) or np.linalg.matrix_rank(affine[1:]) < width:

@@ -44,6 +44,8 @@ CELL_TERM, CELL_EFFECT = 0.02, 0.01
 # The weight grows while a ten times larger one leaves at most this share of the equation's term,
 # and that is at most one for each reading. Cells with this share of the largest part are cut.
 CELL_SHARE, CUT = 0.5, 0.1
+# Information that the data do not have is taken as this share of what they have.
+LEAST_INFORMATION = 1e-12
 # Free directions of the field are found among all readings up to so many, or in so many probes.
 MANY, PROBES = 400, 100
 # Unknown noise is estimated while the fit uses at most this share of the readings.
@@ -80,8 +82,8 @@ class Reduced:
         sensitivity = stacked.observed @ tangent
         squares = np.outer(steps, steps)
         inside, corner = sensitivity.T @ sensitivity, normal.corner + normal.border.T @ tangent
-        covariance, together = (np.linalg.pinv(each, hermitian=True) for each in (inside, corner))
-        return cls(tangent, covariance * squares, together * squares, factor)
+        covariance, together = (_inverse(each) * squares for each in (inside, corner))
+        return cls(tangent, covariance, together, factor)
 
     @property
     def standard_errors(self) -> FloatArray:
@@ -91,12 +93,19 @@ class Reduced:
     @property
     def ratios(self) -> FloatArray:
         """How much larger standard errors by the data alone are than with the equation."""
-        return np.sqrt(np.diag(self.covariance) / np.diag(self.together))
+        smallest = np.maximum(np.diag(self.together), 1e-300)
+        return np.asarray(np.sqrt(np.diag(self.covariance) / smallest))
 
     @property
     def agree(self) -> bool:
         """Whether data alone determine the parameters as well as with the equation's term."""
         return bool((self.ratios < AGREE).all())
+
+
+def _inverse(information: FloatArray) -> FloatArray:
+    """Return a covariance: a large one in directions of no information."""
+    least = LEAST_INFORMATION * np.trace(information) or 1e-300
+    return np.asarray(np.linalg.inv(information + least * np.eye(len(information))))
 
 
 @dataclass(frozen=True, eq=False)
