@@ -9,6 +9,9 @@ from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.result import Message
 
+# Messages of a refinement whose field obeys the equation and does not fit the data.
+MISFIT = "refine.misfit"
+
 
 def refined_copy(
     frozen: FrozenResidual, data: Any, noise: Any, progress: bool
@@ -27,14 +30,18 @@ def refined_copy(
         found = refinement.refine_quickly(frozen, data, noise, progress)
     except InputError as error:
         return None, [_said(str(error))]
-    if found is None or found.status == "settled":
+    if found is None:
+        return None, []
+    # A misfit is what an audit must tell; whatever else is wrong with it is none of the model.
+    against = [m for m in found.messages if m.severity == "warning"]
+    if found.status == "settled" and all(m.code.startswith(MISFIT) for m in against):
         return found, []
-    return None, [_said("; ".join(m.text for m in found.messages if m.severity == "warning"))]
+    return None, [_said("; ".join(m.text for m in against))]
 
 
 def _said(reason: str) -> Message:
     text = (
-        "no simulator was given, and a refined copy of the model, which would take its place, did "
-        f"not settle: {reason}"
+        "no simulator was given, and a refined copy of the model, which would take its place, "
+        f"cannot be used: {reason}"
     )
     return Message("audit.not_refined", text)
