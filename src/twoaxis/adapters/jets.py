@@ -35,6 +35,8 @@ from twoaxis.splines import TensorSplines, orders_up_to
 MAX_ORDER = 4
 #: Derivatives of the values by the jets agree with those of a weighted sum to this share.
 AGREEMENT = 1e-9
+#: Points at which a module is called, to see with what it calls its parts.
+PROBES = 64
 
 Order = tuple[int, ...]
 #: ``jets(places)`` returns all derivatives of a field there, (orders, P, outputs).
@@ -261,6 +263,8 @@ def _described(
     """Return the part as a core if every call is one of points, or of affine functions of them."""
     count, width = points.shape
     constant = np.column_stack([np.ones(count), points])
+    if np.linalg.matrix_rank(constant) <= width:  # all on a line: many functions would do
+        return None
     found = None
     for inputs, output in calls:
         if not inputs or any(each.ndim == 0 or len(each) != count for each in inputs):
@@ -669,7 +673,9 @@ def torch_slot(
         At which the module is called, to find its core.
     """
     torch, module = observed.torch, observed.module
-    few = points[:: max(1, len(points) // 16)]
+    # Drawn, since every so many points of a grid may lie on a line.
+    count = min(len(points), PROBES)
+    few = points[np.random.default_rng(0).choice(len(points), count, replace=False)]
     with observed.opened(np.zeros(0)):
         core = find_torch_core(
             torch,
