@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -1048,7 +1049,10 @@ def main() -> None:
         [(name, k) for name in wrong for k in range(fails)],
     )
     with ProcessPoolExecutor(given.workers, mp_context=get_context("fork")) as pool:
-        rows = list(pool.map(compared, [task for group in groups for task in group]))
+        rows = []
+        for row in pool.map(compared, [task for group in groups for task in group]):
+            rows.append(row)
+            print(f"{time.perf_counter() - began:6.0f} s  {row['name']}", file=sys.stderr)
     ends = np.cumsum([0, *map(len, groups)])
     lines = ["command: python benchmarks/estimate_problems.py", ""]
     tables = (problem_table, coverage_table, failure_table)
