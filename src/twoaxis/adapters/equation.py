@@ -21,7 +21,7 @@ Framework = Literal["torch", "jax"]
 
 # Points of the domain at which an equation is tried, by the number of its axes.
 POINTS = {1: 64, 2: 16, 3: 8}
-# The plain field: one everywhere, with this slope along each axis of the domain.
+# The plain field: about one everywhere, with this slope along each axis of the domain.
 SLOPE = 0.1
 
 
@@ -61,7 +61,8 @@ def from_equation(
     slopes = SLOPE / (high - low)
     options: dict[str, Any] = {"points": points, "conditions": conditions, "axes": axes}
     if speaks == "torch":
-        return from_torch(_torch_field(slopes, outputs), residual, parameters, **options)
+        center = (low + high) / 2
+        return from_torch(_torch_field(slopes, center, outputs), residual, parameters, **options)
     return from_jax(_jax_field(slopes, outputs), residual, parameters, **options)
 
 
@@ -98,13 +99,18 @@ def _root(value: Any) -> str:
     return str(name or "").split(".")[0]
 
 
-def _torch_field(slopes: FloatArray, outputs: int) -> Any:
+def _torch_field(slopes: FloatArray, center: FloatArray, outputs: int) -> Any:
+    """Return a field that is not linear: PyTorch takes no derivative of a constant slope."""
     torch = foreign("torch", "torch", "twoaxis.estimate of a PyTorch residual")
-    field = torch.nn.Linear(len(slopes), outputs, dtype=torch.float64)
+    inner = torch.nn.Linear(len(slopes), outputs, dtype=torch.float64)
+    outer = torch.nn.Linear(outputs, outputs, dtype=torch.float64)
     with torch.no_grad():
-        field.weight[:] = torch.tensor(slopes)
-        field.bias[:] = 1.0
-    return field
+        inner.weight[:] = torch.tensor(slopes)
+        inner.bias[:] = float(np.log(np.expm1(1.0)) - slopes @ center)
+        outer.weight[:] = torch.eye(outputs)
+        outer.bias[:] = 0.0
+    # Weights on both sides: splines take the place of the smallest part that has all weights.
+    return torch.nn.Sequential(inner, torch.nn.Softplus(), outer)
 
 
 def _jax_field(slopes: FloatArray, outputs: int) -> Any:

@@ -36,6 +36,8 @@ from twoaxis.splines import TensorSplines, orders_up_to
 MAX_ORDER = 4
 #: Derivatives of the values by the jets agree with those of a weighted sum to this share.
 AGREEMENT = 1e-9
+#: Points at which a module is called, to see with what it calls its parts.
+PROBES = 64
 
 #: Coefficients below this share of the largest are due to rounding.
 ROUNDING = 1e-12
@@ -278,6 +280,8 @@ def _described(
     """Return the part as a core if every call is one of points, or of affine functions of them."""
     count, width = points.shape
     constant = np.column_stack([np.ones(count), points])
+    if np.linalg.matrix_rank(constant) <= width:  # all on a line: many functions would do
+        return None
     found = None
     for inputs, output in calls:
         if not inputs or any(each.ndim == 0 or len(each) != count for each in inputs):
@@ -613,7 +617,9 @@ def torch_slot(
         Modules that stay around the field: there is no slot where it would replace one.
     """
     torch, module = observed.torch, observed.module
-    few = points[:: max(1, len(points) // 16)]
+    # Drawn, since every so many points of a grid may lie on a line.
+    count = min(len(points), PROBES)
+    few = points[np.random.default_rng(0).choice(len(points), count, replace=False)]
     with observed.opened(np.zeros(0)) as leaves:
         core = find_torch_core(
             torch,
