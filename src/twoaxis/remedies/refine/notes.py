@@ -61,8 +61,8 @@ def uncertain_errors(known: Parameters, factors: FloatArray) -> list[Message]:
         "standard errors may be wrong, and values drawn to where the equation holds best: what the "
         f"data say, which is reported, is up to {factors[most]:.2g} times as uncertain (for "
         f"{known.names[most]}) as what data and equation say together. The data hardly determine "
-        "it, or the network cannot follow the solution as it changes. Observe elsewhere, train a "
-        "wider network, or pass more residual points"
+        "it, or the field cannot follow the solution as it changes. Observe elsewhere, narrow the "
+        "bounds, or smooth what jumps in the equation"
     )
     numbers = dict(zip(known.names, map(float, factors), strict=True))
     return [Message("refine.standard_error", text, "warning", numbers)]

@@ -149,7 +149,9 @@ def refine_on_splines(
     """
     began = time.perf_counter()
     generator = np.random.default_rng(seed)
-    with one_thread(), progress_bar("refining", 2 * MAX_STAGES, progress) as advance:
+    splines, points = problem.splines.size * problem.slot.outputs, len(problem.splines.gauss()[0])
+    title = f"refining {splines} splines at {points} points"
+    with one_thread(), progress_bar(title, 2 * MAX_STAGES, progress) as advance:
         ending, notes = _best(problem, frozen, generator, advance)
         return _result(ending, time.perf_counter() - began, notes, frozen)
 

@@ -613,7 +613,8 @@ def _messages(known: Parameters, path: Path, end: End, status: str) -> list[Mess
     if share > UNSATISFIED:
         text = (
             f"the field does not obey the equation well enough: its term is {share:.3g} times the "
-            "number of observations. A wider network, more points or smoother conditions may help"
+            "number of observations. Smoother conditions may help; a network needs more weights "
+            "and points"
         )
         found.append(Message("refine.residual", text, "warning", {"share": share}))
     if status == NOT_SETTLED:
