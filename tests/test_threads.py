@@ -3,20 +3,18 @@
 import threading
 
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from twoaxis.threads import one_thread
 
 
 def blas():
     pools = threadpool_info()
-    return [each["num_threads"] for each in pools if each["user_api"] == "blas"]
+    return {each["num_threads"] for each in pools if each["user_api"] == "blas"}
 
 
-def test_settings_come_back_after_several_callers():
+def test_settings_come_back_and_are_those_of_the_caller_alone():
     torch = pytest.importorskip("torch")
-    torch.set_num_threads(2)
-    before = blas()
     inside, leave = threading.Event(), threading.Event()
 
     def longer():
@@ -25,13 +23,16 @@ def test_settings_come_back_after_several_callers():
             leave.wait(10)
 
     other = threading.Thread(target=longer)
-    with one_thread():
+    threads = torch.get_num_threads()
+    with threadpool_limits(2):
+        torch.set_num_threads(2)
         other.start()
         inside.wait(10)
-        assert set(blas()) == {1}
-        assert torch.get_num_threads() == 1
-    assert torch.get_num_threads() == 2
-    assert set(blas()) == {1}  # the other is still at work
-    leave.set()
-    other.join()
-    assert blas() == before
+        with one_thread():
+            assert blas() == {1}
+            assert torch.get_num_threads() == 1
+        leave.set()
+        other.join()
+        assert blas() == {2}
+        assert torch.get_num_threads() == 2
+    torch.set_num_threads(threads)
