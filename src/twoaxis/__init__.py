@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from twoaxis.remedies import calibrate as calibrate
     from twoaxis.remedies import confidence_set as confidence_set
     from twoaxis.remedies import estimate as estimate
+    from twoaxis.remedies import estimate_many as estimate_many
     from twoaxis.remedies import evidence_map as evidence_map
     from twoaxis.remedies import polish as polish
     from twoaxis.remedies import refine as refine
@@ -136,6 +137,7 @@ _PUBLIC = {
         "calibrate",
         "confidence_set",
         "estimate",
+        "estimate_many",
         "evidence_map",
         "polish",
         "refine",

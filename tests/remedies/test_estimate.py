@@ -153,6 +153,21 @@ def test_the_domain_may_be_larger_than_the_data():
     assert_allclose(found.values["rate"], 0.8, atol=1e-3)
 
 
+def test_many_datasets_side_by_side():
+    sets = {
+        str(rate): ta.Observations(np.exp(-rate * FEW), at=FEW, noise=0.02) for rate in (0.5, 2.0)
+    }
+    alone = ta.estimate_many(decay, RATE, sets, progress=False)
+    beside = ta.estimate_many(decay, RATE, sets, engine="processes", progress=False)
+    for rate, each in alone.items():
+        assert_allclose(each.values["rate"], float(rate), atol=1e-3)
+        assert each.data.equals(beside[rate].data)
+    with pytest.raises(InputError, match="an executor"):
+        ta.estimate_many(decay, RATE, sets, engine="cluster")
+    with pytest.raises(InputError, match="names to data"):
+        ta.estimate_many(decay, RATE, list(sets.values()))
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

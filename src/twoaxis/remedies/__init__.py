@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from twoaxis.remedies.calibrate import Calibration, calibrate
 from twoaxis.remedies.confidence_set import ConfidenceSet, confidence_set
-from twoaxis.remedies.estimate import estimate
+from twoaxis.remedies.estimate import estimate, estimate_many
 from twoaxis.remedies.evidence_map import EvidenceMap, evidence_map
 from twoaxis.remedies.polish import Polish, polish
 from twoaxis.remedies.refine import Refinement, refine
@@ -29,6 +29,7 @@ __all__ = [
     "calibrate",
     "confidence_set",
     "estimate",
+    "estimate_many",
     "evidence_map",
     "polish",
     "refine",

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import replace
+from multiprocessing import get_context
 from typing import Any
 
+import cloudpickle
 import numpy as np
 
 from twoaxis.arrays import FloatArray, check_seed
@@ -13,6 +17,7 @@ from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.observations import Observations, experiments_of
 from twoaxis.parameters import Unknowns
+from twoaxis.progress import progress_bar
 from twoaxis.remedies.refine.of_splines import refine_on_splines, spline_problem
 from twoaxis.remedies.refine.result import Refinement, check_enough
 
@@ -102,6 +107,91 @@ def estimate(
             "train a network, and refine it with twoaxis.refine(model, data)",
         )
     return refine_on_splines(None, problem, seed, progress)
+
+
+def estimate_many(
+    residual: Callable[..., Any],
+    parameters: Unknowns,
+    datasets: Mapping[str, Any],
+    *,
+    engine: Any = None,
+    progress: bool = True,
+    **options: Any,
+) -> dict[str, Refinement]:
+    """Estimate the parameters of many datasets, each by itself.
+
+    Parameters
+    ----------
+    residual, parameters
+        As for `twoaxis.estimate`.
+    datasets : mapping of str to data
+        Each as the `data` of `twoaxis.estimate`.
+    engine : {"processes"} or Executor, optional
+        Where they are computed, side by side: in processes of this machine, or an executor of
+        ``concurrent.futures``, such as ``dask.distributed.Client(...).get_executor()``. One after
+        another in this process by default.
+    progress : bool
+        Show a progress bar.
+    **options
+        Of `twoaxis.estimate`.
+
+    Returns
+    -------
+    dict of str to Refinement
+        As from files: without their fields.
+
+    Examples
+    --------
+    >>> import numpy as np, torch, twoaxis as ta
+    >>> def decay(model, t, rate):
+    ...     u = model(t)
+    ...     (u_t,) = torch.autograd.grad(u.sum(), t, create_graph=True)
+    ...     return u_t + rate * u
+    >>> t = np.linspace(0, 2, 30)
+    >>> data = {n: ta.Observations(np.exp(-r * t), t, 0.01) for n, r in {"a": 1, "b": 2}.items()}
+    >>> rate = {"rate": ta.Parameter(bounds=(0.1, 10))}
+    >>> found = ta.estimate_many(decay, rate, data, progress=False)
+    >>> {name: round(each.values["rate"], 2) for name, each in found.items()}
+    {'a': 1.0, 'b': 2.0}
+    """
+    if not isinstance(datasets, Mapping) or not datasets:
+        raise InputError(
+            "datasets as a mapping from names to data",
+            repr(datasets)[:80],
+            'pass {"first": Observations(...), "second": Observations(...)}',
+        )
+    jobs = {
+        name: cloudpickle.dumps((residual, parameters, data, options))
+        for name, data in datasets.items()
+    }
+    with ExitStack() as stack:
+        if engine == "processes":
+            engine = stack.enter_context(ProcessPoolExecutor(mp_context=get_context("spawn")))
+        if engine is not None and not callable(getattr(engine, "submit", None)):
+            raise InputError(
+                'engine="processes" or an executor with submit()',
+                repr(engine)[:80],
+                "pass concurrent.futures.ProcessPoolExecutor(), or a Dask client's get_executor()",
+            )
+        advance = stack.enter_context(progress_bar("estimating", len(jobs), progress))
+        if engine is None:
+            results: dict[str, Any] = {}
+            for name, job in jobs.items():
+                results[name] = _estimated(job)
+                advance(1, name)
+        else:
+            waiting = {engine.submit(_estimated, job): name for name, job in jobs.items()}
+            results = {}
+            for done in as_completed(waiting):
+                results[waiting[done]] = done.result()
+                advance(1, waiting[done])
+    return {name: Refinement(results[name]) for name in jobs}
+
+
+def _estimated(job: bytes) -> Any:
+    """Return the data of one estimate."""
+    residual, parameters, data, options = cloudpickle.loads(job)
+    return estimate(residual, parameters, data, progress=False, **options).data
 
 
 def placed(
