@@ -168,12 +168,29 @@ def test_many_datasets_side_by_side():
         ta.estimate_many(decay, RATE, list(sets.values()))
 
 
+def test_readings_that_say_nothing_are_not_trusted():
+    for noise in (0.02, None):
+        found = ta.estimate(decay, RATE, ta.Observations(0 * FEW, FEW, noise), progress=False)
+        assert "refine.not_determined" in [m.code for m in found.messages]
+        assert not found.trusted
+
+
+def test_readings_without_noise():
+    found = ta.estimate(decay, RATE, ta.Observations(np.exp(-0.8 * FEW), FEW), progress=False)
+    assert_allclose(found.values["rate"], 0.8, rtol=1e-8)
+    assert found.trusted
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
         (dict(domain=(0, 1)), "within the domain"),
         (dict(domain=[(0, 2), (0, 1)]), "1 intervals"),
         (dict(domain=(2, 0)), "1 intervals"),
+        (dict(domain="t"), "1 intervals"),
+        (dict(outputs=0), "at least the 1"),
+        (dict(residual=lambda model, t, rate: decay(model, t, 0.8 + 0 * rate)), "depends on a"),
+        (dict(residual=lambda model, t, rate: rate * torch.ones_like(model(t))), "no derivative"),
         (dict(data=None), "an equation, its parameters and data"),
         (dict(data=ta.Observations(FEW, noise=1.0)), "where they were taken"),
         (dict(residual=eval("lambda model, t, rate: rate", {})), "PyTorch or in JAX"),

@@ -128,7 +128,7 @@ class JetFunction(ABC):
         slopes = self.linearized(jets, every, numbers, points).by_jets
         axis = 0 if self.pointwise else 1
         rest = tuple(k for k in range(slopes.ndim) if k != axis)
-        used = (slopes != 0).any(axis=rest)
+        used = (np.nan_to_num(slopes) != 0).any(axis=rest)  # some random jets may have no value
         found = [order for order, each in zip(every, used, strict=True) if each]
         return [] if any(sum(order) > MAX_ORDER for order in found) else found
 
@@ -370,7 +370,7 @@ class TorchJets(JetFunction):
 
         with self._function.opened(numbers) as leaves:
             self._evaluate(supply, [(0,) * self.inputs], leaves, points)
-        return np.concatenate(asked)
+        return np.concatenate(asked or [np.zeros((0, self.inputs))])
 
     def of_network(self, numbers: FloatArray, points: FloatArray) -> FloatArray:
         """Return the values with the trained network."""

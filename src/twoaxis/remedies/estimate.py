@@ -12,7 +12,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from twoaxis.arrays import FloatArray, check_seed
+from twoaxis.arrays import FloatArray, check_seed, is_integer
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.observations import Observations, experiments_of
@@ -219,7 +219,7 @@ def _frozen(
 
     every = [each for some in experiments.values() for each in some]
     low, high, names = _domain(domain, np.concatenate([each.sites for each in every]))
-    count = outputs or max(_observed_outputs(each) for each in every)
+    count = _count(outputs, every)
     return from_equation(
         residual,
         parameters,
@@ -230,6 +230,20 @@ def _frozen(
         framework=framework,
         axes=names,
     )
+
+
+def _count(outputs: Any, every: Sequence[Observations]) -> int:
+    """Return the number of components of the field: those that are observed, and others."""
+    if outputs is None:
+        return max(_observed_outputs(each) for each in every)
+    seen = max((_observed_outputs(each) for each in every if not callable(each.of)), default=1)
+    if not is_integer(outputs) or outputs < seen:
+        raise InputError(
+            f"outputs as a number of components, at least the {seen} that are observed",
+            f"outputs={outputs!r}",
+            f"pass outputs={seen}, or more for hidden states",
+        )
+    return int(outputs)
 
 
 def _observed_outputs(observations: Observations) -> int:
@@ -252,8 +266,11 @@ def _domain(domain: Any, sites: FloatArray) -> tuple[FloatArray, FloatArray, tup
         ends = np.stack([sites.min(axis=0), sites.max(axis=0)], axis=1)
     else:
         given = list(domain.values()) if isinstance(domain, Mapping) else domain
-        ends = np.array(given, dtype=float)
-        ends = ends[None] if ends.ndim == 1 else ends
+        try:
+            ends = np.array(given, dtype=float)
+        except (TypeError, ValueError):
+            ends = np.empty(0)
+        ends = ends[None] if ends.shape == (2,) else ends
     axes = sites.shape[1]
     if ends.shape != (axes, 2) or not np.isfinite(ends).all() or (ends[:, 0] >= ends[:, 1]).any():
         raise InputError(

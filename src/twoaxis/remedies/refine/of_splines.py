@@ -14,6 +14,7 @@ from scipy.stats import qmc
 from twoaxis.adapters.jets import FieldSlot
 from twoaxis.adapters.model_weights import ModelWeights
 from twoaxis.arrays import FloatArray
+from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.observations import Observations
 from twoaxis.parameters import Parameters
@@ -36,7 +37,7 @@ from twoaxis.remedies.refine.spline_continuation import (
     continued,
     first_weight,
 )
-from twoaxis.remedies.refine.spline_problem import SplineProblem, State
+from twoaxis.remedies.refine.spline_problem import NoSplinesError, SplineProblem, State
 from twoaxis.remedies.refine.spline_starts import preferred, projected, smoothed
 from twoaxis.resolution.layouts import Noise
 from twoaxis.threads import one_thread
@@ -86,14 +87,16 @@ def spline_problem(
     observed = [(k, each) for k, kinds in enumerate(experiments) for each in kinds]
     numbers, _ = weights.numbers(typical(frozen.known))
     few = every[:: max(1, len(every) // 8)]
+    if not all(len(each.places(numbers, few)) for each in slot.equations):
+        return None, "the residual does not call the network"
     if not all(each.stays(numbers, few) for each in slot.equations):
         return None, "the residual calls the network at places that depend on parameters"
     box = _box(slot, every, np.concatenate([each.sites for _, each in observed]))
     slot = slot.repeated(len(experiments))
-    problem = SplineProblem(slot, weights, frozen.known, observed, box)
-    if not problem.smooth_enough:
-        return None, "the residual takes derivatives of more than the fourth order"
-    return problem, ""
+    try:
+        return SplineProblem(slot, weights, frozen.known, observed, box), ""
+    except NoSplinesError:
+        return None, "the residual takes no derivative of the field, or one beyond the fourth"
 
 
 def typical(known: Parameters) -> dict[str, float]:
@@ -195,6 +198,12 @@ def _starts(
 ) -> list[tuple[State, bool]]:
     """Return states to start from, the most promising first, and whether parameters rest first."""
     base = smoothed(problem)
+    if not problem.depends_on_parameters(base):
+        raise InputError(
+            "a residual that depends on a parameter",
+            "one that does not change with any of them",
+            "check the names of the parameters in the residual",
+        )
     problem.readings.update_levels(problem.misfit(base))
     problem.measure(base)
     found = []

@@ -327,6 +327,7 @@ def continued(
             problem.measure(state)
         if not problem.readings.noise_known:
             _update_levels(problem, state, linear, stacked)
+            weight = max(weight, first_weight(problem) / GROWTH)  # much less noise than guessed
         weight *= GROWTH
     # The field has done what it can: a larger weight costs nothing where cells are fine, and the
     # data, which hold the field back as the parameters change, count the less for sensitivities.

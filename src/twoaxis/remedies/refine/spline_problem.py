@@ -39,6 +39,10 @@ LEAST_SHARE = 1e-4
 ROUGH_TERM = 1.0
 
 
+class NoSplinesError(Exception):
+    """A function of the field takes none of its derivatives, or those that splines do not have."""
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """A field and parameters.
@@ -137,11 +141,6 @@ class SplineProblem:
         return len(self.known)
 
     @property
-    def smooth_enough(self) -> bool:
-        """Whether splines have all derivatives that are taken."""
-        return all(self._orders.values())
-
-    @property
     def sees_all(self) -> bool:
         """Whether the readings tell something of every component of the field."""
         zero = State(np.zeros((self.splines.size, self.slot.outputs)), self.start)
@@ -177,6 +176,8 @@ class SplineProblem:
         if id(function) not in self._orders:
             few = where[:: max(1, len(where) // 8)] if function.pointwise else where
             self._orders[id(function)] = function.orders_used(numbers, few, self._size)
+            if not self._orders[id(function)]:
+                raise NoSplinesError
         return Part(function, self._orders[id(function)], where, numbers, self.splines)
 
     def numbers(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -313,6 +314,14 @@ class SplineProblem:
             self._restraints.append(np.sqrt(ROUGH_TERM / np.maximum(rough, least)))
 
     # How well the equation is obeyed.
+
+    def depends_on_parameters(self, state: State) -> bool:
+        """Whether a parameter moves a residual, of a field of random size."""
+        generator = np.random.default_rng(0)
+        more = self._size * generator.uniform(0.5, 1.5, state.coefficients.shape)
+        numbers, _ = self.numbers(state.q)
+        every = [part.linearized(state.coefficients + more, numbers)[2] for part in self._equations]
+        return any(bool((np.nan_to_num(each) != 0).any()) for each in every)
 
     def residual(self, state: State) -> FloatArray:
         """Return the residuals of all equations in their units, times the roots of Gauss weights.

@@ -187,6 +187,7 @@ class Readings:
         """
         left = max(1 - used / self.count, 1 / self.count)
         least = (NOISE_FREE if used else FIRST_NOISE) * self.spread(self.values)
+        least = np.maximum(least, 1e-12 * (least.max() or 1.0))  # of readings that are all zero
         self.levels = np.maximum(self.spread(misfit) / np.sqrt(left), least)
 
     def covariance(self) -> FloatArray:
@@ -212,4 +213,4 @@ class Readings:
         if self.noise_known:
             return float((self.whiten(misfit) ** 2).sum())
         counts = np.bincount(self.groups, minlength=len(self.levels))
-        return float(counts @ np.log(np.maximum(self.spread(misfit), 1e-300) ** 2))
+        return float(counts @ np.log(np.maximum(self.spread(misfit) ** 2, 1e-300)))

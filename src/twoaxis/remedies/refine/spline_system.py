@@ -164,7 +164,10 @@ class Normal:
         factor = self.factor(damping)
         border = self.border[:, :0] if hold else self.border
         across = factor.solve(border)
-        corner = self.corner + (damping + RIDGE) * np.diag(np.diag(self.corner))
+        squares = np.diag(self.corner)
+        # A parameter that moves nothing stays where it is.
+        least = np.where(squares > 0, 0.0, squares.max(initial=0.0) or 1.0)
+        corner = self.corner + np.diag((damping + RIDGE) * squares + least)
         size = border.shape[1]
         return Bordered(factor, border, across, corner[:size, :size] - border.T @ across)
 
