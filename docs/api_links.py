@@ -85,6 +85,7 @@ GUIDES = {
     "SuggestedSites": "howto/improve-observations",
     "evidence_map": "howto/strengthen-evidence",
     "EvidenceMap": "howto/strengthen-evidence",
+    "estimate": "howto/equation-and-data",
     "refine": "howto/refine",
     "Refinement": "howto/refine",
     "polish": "howto/inspect-delivery",

@@ -1,17 +1,23 @@
 r"""Refinement: from a diagnosed parameter to the one that data and equation determine together.
 
 A field whose residual prefers a wrong parameter does not obey its equation well enough. Refinement
-makes it: Gauss–Newton steps in the weights of the field, with a weight :math:`\lambda` of the
-equation that grows until it no longer matters,
+puts a field of splines in the place of the network, with coefficients c, and moves it and the
+coordinates q of the parameters to where the equation holds. Its weight :math:`\lambda` grows until
+it no longer matters,
 
-.. math:: \min_{\theta, q} \sum_i \frac{(u_\theta(x_i) - y_i)^2}{\sigma^2}
-          + \frac{\lambda}{N} \sum_k r(\theta, q; z_k)^2 .
+.. math:: \min_{c, q} \sum_i \frac{(u_c(x_i) - y_i)^2}{\sigma^2}
+          + \lambda \sum_k w_k \frac{r(c, q; z_k)^2}{s^2} .
 
-The field takes the steps while the parameters are held. At the end of every stage the parameters
-move to the minimum of the linearized problem, with the field eliminated (`StackedModel.reduced`,
-and `twoaxis.training.gauss_newton.StackedResidual.reduced` for runs of the engine). On the plateau
-of large :math:`\lambda` that is the estimate of least squares with an exact solver. Standard errors
-are those of the data, for a field that goes on to obey the equation as the parameters change.
+On the plateau of large :math:`\lambda` that is the estimate of least squares with an exact solver.
+Standard errors are those of the data, for a field that goes on to obey the equation as the
+parameters change. `of_splines` chooses the starts, `spline_problem` is the stacked residual, and
+`spline_continuation` raises the weight and cuts cells.
+
+Where splines cannot take the place of the network (`spline_problem` returns the reason), or
+`continuation` asks for it, the network itself takes the steps (`of_model`). The parameters are held
+in each stage, and move at its end to the minimum of the linearized problem, with the field
+eliminated: `StackedModel.reduced`, and `twoaxis.training.gauss_newton.StackedResidual.reduced` for
+runs of the engine.
 """
 
 from __future__ import annotations
@@ -40,24 +46,30 @@ def refine(
     progress: bool = True,
     **training: Any,
 ) -> Refinement:
-    """Carry field and parameters to where the equation holds and the data are fitted.
+    """Move field and parameters to where the equation holds and the data are fitted.
+
+    A field of splines takes the place of the network of a model, whatever its size. It starts from
+    the data, from the trained network and from values between the bounds; the best minimum is
+    reported. Where splines cannot take its place, the network itself is refined, which takes
+    longer: ``refined.data.attrs["how"]`` says which, and why.
 
     Parameters
     ----------
-    subject : Run, FrozenResidual, str or Problem
-        A run of the engine: a narrower network with exact conditions is trained in its place,
-        from its delivered value. A frozen residual of an adapter: its own network goes
-        on. A built-in problem, with a `twoaxis.Dataset` as `data`.
+    subject : FrozenResidual, Run, str or Problem
+        A frozen residual of an adapter. A run of the engine: a narrower network with exact
+        conditions is trained in its place, from its delivered value. A built-in problem, with a
+        `twoaxis.Dataset` as `data`.
     data : Observations, array or Dataset, optional
         The observations: with their places and noise, or an array in the order of `observed`.
         Missing readings (NaN) are left out. Those that the subject carries by default.
     noise : float, optional
         Standard deviation of the noise of an array. Estimated from the misfit of the refined field
-        where nothing says it, one size for all readings.
+        where nothing says it; `twoaxis.Observations` may have any other noise.
     continuation : Continuation, optional
-        How the weight of the equation grows, ``twoaxis.gauss_newton.Continuation(...)``.
+        Refine the network itself, with a weight of the equation that grows in this way:
+        ``twoaxis.gauss_newton.Continuation(...)``.
     seed : int
-        Of the draws of collocation points, and of the network of a built-in problem.
+        Of the starts between the bounds; of a network, of the draws of collocation points.
     progress : bool
         Show a progress bar.
     **training
@@ -67,8 +79,12 @@ def refine(
     Returns
     -------
     Refinement
-        With ``values``, ``standard_error``, ``status`` and the refined field as ``frozen``.
+        With ``values``, ``standard_error``, ``trusted`` and the refined field as ``frozen``.
         ``twoaxis.resolve(refinement)`` is axis 1 without a solver.
+
+    See Also
+    --------
+    twoaxis.estimate : The same from an equation and data; nothing is trained.
 
     Examples
     --------
