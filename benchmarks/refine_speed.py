@@ -13,7 +13,8 @@ and run alternately in one process. Parts:
 * `threads`: default threads beside one thread.
 * `rivals`: the time until the parameters are, and stay, within half a standard error of the
   refined ones: from the same network, jointly trained on with Adam, with L-BFGS and, where
-  ``pytorch_optimizer`` is installed, with SOAP.
+  ``pytorch_optimizer`` is installed, with SOAP, each with the usual weight of the equation and with
+  100 times as much.
 * `weak`: PySINDy's weak form beside `twoaxis.estimate` on dense data of the Lorenz system.
 
     python benchmarks/refine_speed.py --out results/refine/speed.txt
@@ -68,6 +69,7 @@ class Model(NamedTuple):
     noise: float | None
     known: dict[str, tuple[float, float]]  # reference value and standard error (nan: none)
     reference: str
+    dtype: Any = torch.float32  # that the program has as its default
 
 
 class Took(NamedTuple):
@@ -80,13 +82,17 @@ class Took(NamedTuple):
 
 def refined(model: Model, continuation: Any = None) -> Took:
     torch.set_num_threads(THREADS)  # examples choose one
+    kind = torch.get_default_dtype()
+    torch.set_default_dtype(model.dtype)
     cpu, wall = time.process_time(), time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = ta.refine(
             model.frozen, model.data, noise=model.noise, continuation=continuation, progress=False
         )
-    return Took(found, time.process_time() - cpu, time.perf_counter() - wall)
+    took = Took(found, time.process_time() - cpu, time.perf_counter() - wall)
+    torch.set_default_dtype(kind)
+    return took
 
 
 # ---------------------------------------------------------------- models
@@ -349,11 +355,11 @@ def example(file: str, *arguments: str, edits: Sequence[tuple[str, str]] = ()) -
     except ReachedError:
         pass
     finally:
-        ta.refine, sys.argv = refine, argv
+        ta.refine, sys.argv, used = refine, argv, torch.get_default_dtype()
         torch.set_default_dtype(kind)
     known, reference = KNOWN[file](scope)
     name = " ".join([file.removesuffix(".py"), *arguments])
-    return Model(name, taken["frozen"], taken["data"], taken["noise"], known, reference)
+    return Model(name, taken["frozen"], taken["data"], taken["noise"], known, reference, used)
 
 
 Known = tuple[dict[str, tuple[float, float]], str]
@@ -568,7 +574,7 @@ class Joint(NamedTuple):
     net: Any
     values: dict[str, Any]  # tensors that move, as logarithms or as they are
     linear: tuple[str, ...]
-    loss: Callable[[], Any]
+    loss: Callable[[float], Any]  # of the weight of the equation
     model: Model
 
 
@@ -583,9 +589,9 @@ def joint_burgers() -> Joint:
     seen, readings = scope["seen"], scope["readings"]
     points = torch.tensor(scope["points"], dtype=torch.float32).requires_grad_(True)
 
-    def loss() -> Any:
+    def loss(weight: float) -> Any:
         rest = scope["burgers"](net, points, first, log.exp())
-        return ((net(seen) - readings) ** 2).mean() + (rest**2).mean()
+        return ((net(seen) - readings) ** 2).mean() + weight * (rest**2).mean()
 
     return Joint("burgers", net, {"lambda_1": first, "lambda_2": log}, ("lambda_1",), loss, model)
 
@@ -622,9 +628,9 @@ def oscillator() -> Joint:
         for k, p in parameters.items()
     }
 
-    def loss() -> Any:
+    def loss(weight: float) -> Any:
         rest = equation(net, points, **{k: q.exp() for k, q in logs.items()})
-        return ((net(seen) - readings) ** 2).mean() + (rest**2).mean()
+        return ((net(seen) - readings) ** 2).mean() + weight * (rest**2).mean()
 
     return Joint("oscillator", net, logs, (), loss, model)
 
@@ -645,8 +651,8 @@ def optimizers(weights: list[Any]) -> dict[str, Any]:
 
 def rivals(given: argparse.Namespace) -> Iterator[str]:
     cap = 2.0 if given.quick else given.cap
-    for make in (oscillator,) if given.quick else (oscillator, joint_burgers):
-        joint = make()
+    for name in JOINT[:1] if given.quick else given.joint:
+        joint = {"oscillator": oscillator, "burgers": joint_burgers}[name]()
         weights = [*joint.net.parameters(), *joint.values.values()]
         began = [each.detach().clone() for each in weights]
         took = refined(joint.model)
@@ -670,14 +676,20 @@ def rivals(given: argparse.Namespace) -> Iterator[str]:
             f"target; estimate {estimated:.1f} s CPU, {off[1]:.3f}"
         )
         for name in optimizers(weights):
-            with torch.no_grad():
-                for each, start in zip(weights, began, strict=True):
-                    each.copy_(start)
-            yield f"  {name}: {continued(joint, optimizers(weights)[name], target, cap)}"
+            for weight in (1.0, 100.0):
+                with torch.no_grad():
+                    for each, start in zip(weights, began, strict=True):
+                        each.copy_(start)
+                said = continued(joint, weight, optimizers(weights)[name], target, cap)
+                yield f"  {name}, equation times {weight:g}: {said}"
 
 
 def continued(
-    joint: Joint, optimizer: Any, target: dict[str, tuple[float, float]], cap: float
+    joint: Joint,
+    weight: float,
+    optimizer: Any,
+    target: dict[str, tuple[float, float]],
+    cap: float,
 ) -> str:
     """Continue a joint training until the time is over; say when it was right for good."""
     began, count, path = time.process_time(), 0, [(0.0, np.inf)]
@@ -685,7 +697,7 @@ def continued(
 
     def closure() -> Any:
         optimizer.zero_grad()
-        loss = joint.loss()
+        loss = joint.loss(weight)
         loss.backward()
         return loss
 
@@ -724,9 +736,20 @@ library = ps.WeakPDELibrary(function_library=ps.PolynomialLibrary(degree=2, incl
 model = ps.SINDy(feature_library=library, optimizer=ps.STLSQ(threshold=0.3, alpha=1e-8))
 model.fit(x, t=t)
 c, names = model.coefficients(), list(model.get_feature_names())
-at = {n: k for k, n in enumerate(names)}
-print(json.dumps({"cpu": time.process_time() - began, "names": names,
-                  "active": int((c != 0).sum()), "rows": c.tolist()}))
+found = time.process_time() - began
+began = time.process_time()
+library.fit([ps.AxesArray(x, {"ax_time": 0, "ax_coord": 1})])
+terms = np.asarray(library.transform([ps.AxesArray(x, {"ax_time": 0, "ax_coord": 1})])[0])
+left = np.asarray(library.convert_u_dot_integral(ps.AxesArray(x, {"ax_time": 0, "ax_coord": 1})))
+at = {n: k for k, n in enumerate(library.get_feature_names())}
+terms = {n: terms[:, k] for n, k in at.items()}
+def solve(j, features, rest=0.0):
+    return float(np.linalg.lstsq(np.stack(features, 1), left[:, j] - rest, rcond=None)[0][0])
+known = [solve(0, [terms["x1"] - terms["x0"]]),
+         solve(1, [terms["x0"]], -terms["x1"] - terms["x0 x2"]),
+         solve(2, [-terms["x2"]], terms["x0 x1"])]
+print(json.dumps({"cpu": found, "names": names, "active": int((c != 0).sum()),
+                  "rows": c.tolist(), "known": known, "known_cpu": time.process_time() - began}))
 """
 
 
@@ -796,8 +819,15 @@ def weak(given: argparse.Namespace) -> Iterator[str]:
             f"{' '.join(f'{each:+.2f}' for each in offs)} standard errors; "
             f"{weakly['active']} terms active, 7 in truth"
         )
+        offs = [(v - best[j]) / errors[j] for j, v in enumerate(weakly["known"])]
+        shown = " ".join(f"{v:.4g}" for v in weakly["known"])
+        yield (
+            f"  its weak form, terms known: {weakly['known_cpu']:.2f} s CPU, {shown}, off "
+            f"{' '.join(f'{each:+.2f}' for each in offs)} standard errors"
+        )
 
 
+JOINT = ["oscillator", "burgers"]
 PARTS = {
     "speed": speed, "full": full, "scatter": scatter, "sizes": sizes, "threads": threads,
     "rivals": rivals, "weak": weak,
@@ -810,6 +840,7 @@ def main() -> None:
     options.add_argument("--repeats", type=int, default=1, help="of old and new, alternately")
     options.add_argument("--old", action="store_true", help="the old way on the full problem, too")
     options.add_argument("--cap", type=float, default=300.0, help="CPU seconds of each rival")
+    options.add_argument("--joint", nargs="+", choices=JOINT, default=JOINT, help="of the rivals")
     options.add_argument("--pysindy", help="a Python that has pysindy")
     options.add_argument("--quick", action="store_true", help="a small part")
     options.add_argument("--out", type=Path)
