@@ -167,6 +167,7 @@ class SplineProblem:
         self._equations = [self.part(each, points) for each in self.slot.equations]
         self._observed = [self.part(e.seeing, e.observations.sites) for e in self.readings.sets]
         self._faces = splines.face_roughness()
+        self._hold_faces()
         conditions = self.slot.conditions
         self._conditions = None if conditions is None else self.part(conditions, np.zeros((1, 1)))
 
@@ -238,8 +239,7 @@ class SplineProblem:
         if self._conditions is not None:
             found = self._conditions.values(state.coefficients, numbers)
             parts.append(np.sqrt(weight) * found.ravel() / self._units[-1])
-        for rows, scale in zip(self._faces, self._restraints, strict=True):
-            parts.append(((rows @ state.coefficients) * scale).ravel())
+        parts.append(self._held @ state.coefficients.ravel())
         return np.concatenate(parts)
 
     def linearized(self, state: State, weight: float) -> Stacked:
@@ -254,16 +254,16 @@ class SplineProblem:
             found, rows, by_numbers = part.linearized(state.coefficients, numbers)
             scale = self._scale(weight) / unit
             values.append((found * scale).ravel())
-            every.append(sparse.diags_array(scale.ravel()) @ rows)
+            rows.data *= np.repeat(scale.ravel(), np.diff(rows.indptr))
+            every.append(rows)
             slopes.append((by_numbers * scale[:, :, None]).reshape(-1, self.dimensions) * by_steps)
         if self._conditions is not None:
             found, rows, _ = self._conditions.linearized(state.coefficients, numbers)
             factor = np.sqrt(weight) / self._units[-1].item()
             values.append(found.ravel() * factor)
             every.append(rows * factor)
-        for face, scale in zip(self._faces, self._restraints, strict=True):
-            values.append(((face @ state.coefficients) * scale).ravel())
-            every.append(sparse.kron(face, sparse.diags_array(scale)))
+        values.append(self._held @ state.coefficients.ravel())
+        every.append(self._held)
         rest = sum(map(len, values)) - sum(map(len, slopes))
         slopes.append(np.zeros((rest, self.dimensions)))
         stacked = sparse.csr_matrix(sparse.vstack(every))
@@ -312,6 +312,15 @@ class SplineProblem:
         for rows in self._faces:
             rough = ((rows @ state.coefficients) ** 2).sum(axis=0)
             self._restraints.append(np.sqrt(ROUGH_TERM / np.maximum(rough, least)))
+        self._hold_faces()
+
+    def _hold_faces(self) -> None:
+        """Keep the rows R on the present splines: they are those of many steps."""
+        outputs = self.slot.outputs
+        every = [sparse.csr_matrix((0, self.splines.size * outputs))]
+        for face, scale in zip(self._faces, self._restraints, strict=False):
+            every.append(sparse.kron(face, sparse.diags_array(scale), format="csr"))
+        self._held = sparse.csr_matrix(sparse.vstack(every))
 
     # How well the equation is obeyed.
 
