@@ -474,6 +474,12 @@ class SplineField(JaxField):
     def _values(self, places: Any) -> Any:
         return _of_splines(self._axes, self._coefficients, places)
 
+    def with_coefficients(self, coefficients: Any) -> SplineField:
+        """Return another field on the same splines."""
+        found = object.__new__(SplineField)  # no copy asks the original for attributes
+        found.__dict__.update(self.__dict__, _coefficients=coefficients)
+        return found
+
 
 @jax.jit
 @partial(jax.vmap, in_axes=(None, None, 0))
@@ -493,7 +499,12 @@ def _of_splines(axes: Sequence[tuple[Any, Any]], coefficients: Any, place: Any) 
     return found
 
 
-jax.tree_util.register_pytree_node(SplineField, lambda each: ((), each), lambda each, _: each)
+# Coefficients are its weights: what was refined can be refined again.
+jax.tree_util.register_pytree_node(
+    SplineField,
+    lambda each: ((each._coefficients,), each),
+    lambda each, children: each.with_coefficients(*children),
+)
 
 
 # ---------------------------------------------------------------- functions of jets
@@ -758,7 +769,7 @@ def _free(core: JaxCore, trained: Trained, points: FloatArray) -> bool:
     def outputs(weights: Any, place: Any) -> Any:
         return core.at(place, _part(trained.moved(weights), core.path))
 
-    if isinstance(core.original, PlainField):
+    if isinstance(core.original, PlainField | SplineField):
         return True
     try:
         changes = _Changes(outputs, trained.weights)

@@ -194,8 +194,8 @@ class TorchCore:
         """The core as it is."""
         return self.module.get_submodule(self.path)
 
-    def field(self, supply: Callable[[FloatArray], Any], orders: Sequence[Order]) -> Any:
-        """Return a module with the jets that `supply` returns, tensors (orders, n, outputs)."""
+    def field(self, supply: Callable[[Any, FloatArray], Any], orders: Sequence[Order]) -> Any:
+        """Return a module with the jets ``supply(module, places)``, (orders, n, outputs)."""
         torch: Any = self.torch
         original, tail, kind = self.original, self.tail, self.kind
         shift, back = (torch.tensor(each) for each in (self.shift, self.back))
@@ -206,7 +206,7 @@ class TorchCore:
                 called = torch.cat([each.reshape(len(each), -1) for each in plain], dim=1)
                 rows = (called - shift) @ back
                 fixed = rows.detach()
-                jets = supply(as_numpy(fixed))
+                jets = supply(self, as_numpy(fixed))
                 moved = (rows - fixed).unbind(dim=1)
                 # Zero, and so are its derivatives of any order: the graph of what is never used.
                 total = 0.0 * torch.exp(rows - fixed).sum(dim=1, keepdim=True)
@@ -303,8 +303,9 @@ def _described(
 
 
 def is_free(core: TorchCore, points: FloatArray) -> bool:
-    """Whether no condition is built into the part; modules of PyTorch itself have none."""
-    if all(type(each).__module__.startswith("torch.nn.") for each in core.original.modules()):
+    """Whether no condition is built into the part; those of PyTorch, and splines, have none."""
+    parts = core.original.modules()
+    if all(type(each).__module__.startswith(("torch.nn.", __name__)) for each in parts):
         return True
     try:
         return not has_built_in(_TorchChanges(core), points.min(axis=0), points.max(axis=0))
@@ -355,7 +356,11 @@ class TorchJets(JetFunction):
         self._checked = not self.pointwise
 
     def _evaluate(
-        self, supply: Callable[[FloatArray], Any], orders: Sequence[Order], leaves: Any, points: Any
+        self,
+        supply: Callable[[Any, FloatArray], Any],
+        orders: Sequence[Order],
+        leaves: Any,
+        points: Any,
     ) -> Any:
         module = self._core.replaced(self._core.field(supply, orders))
         return self._function.call(module, leaves, self._function.inputs(points))
@@ -364,7 +369,7 @@ class TorchJets(JetFunction):
         """Return where the field is asked."""
         asked: list[FloatArray] = []
 
-        def supply(places: FloatArray) -> Any:
+        def supply(_: Any, places: FloatArray) -> Any:
             asked.append(places)
             return self._function.like(np.ones((1, len(places), self.outputs)))
 
@@ -383,7 +388,7 @@ class TorchJets(JetFunction):
     ) -> tuple[Any, list[Any]]:
         used: list[Any] = []
 
-        def supply(places: FloatArray) -> Any:
+        def supply(_: Any, places: FloatArray) -> Any:
             first = sum(each.shape[1] for each in used)
             leaf = self._function.like(jets[:, first : first + len(places)])
             used.append(leaf.requires_grad_(True))
@@ -644,11 +649,15 @@ def torch_slot(
     ) -> FrozenResidual:
         orders = orders_up_to(core.inputs, MAX_ORDER)
 
-        def supply(places: FloatArray) -> Any:
-            jets = [design @ coefficients for design in splines.design(places, orders)]
-            return observed.like(np.stack(jets))
+        def supply(field: Any, places: FloatArray) -> Any:
+            index, basis = splines.local(places, orders)
+            chosen = field.coefficients[torch.as_tensor(index)]
+            return torch.einsum("apl,plm->apm", observed.like(basis), chosen)
 
-        return freeze(core.replaced(core.field(supply, orders)), known)
+        field = core.field(supply, orders)
+        # Weights of the field: what was refined can be refined again.
+        field._parameters["coefficients"] = torch.nn.Parameter(observed.like(coefficients))
+        return freeze(core.replaced(field), known)
 
     def observing(of: Callable[[Any, Any], Any]) -> TorchJets:
         def call(model: Any, _: Any, at: Any) -> Any:

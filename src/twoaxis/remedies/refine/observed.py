@@ -12,7 +12,6 @@ from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.labels import check_labels
 from twoaxis.observations import Observations, as_observations
-from twoaxis.remedies.refine.result import check_enough
 
 # Share of the range of the residual points by which observations may lie outside it: random points
 # do not reach the boundary.
@@ -30,7 +29,6 @@ def observations_of(frozen: FrozenResidual, data: Any, noise: Any) -> Observatio
         )
     found = _placed(frozen, data, noise)
     frozen.known.require("delivered")
-    check_enough(found.count, len(frozen.known))
     count_outside(frozen.points, found.sites)
     return found
 

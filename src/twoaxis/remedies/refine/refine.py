@@ -22,6 +22,7 @@ runs of the engine.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,17 +31,21 @@ from twoaxis.arrays import check_seed, is_real
 from twoaxis.errors import InputError, needs_extra
 from twoaxis.frozen import FrozenResidual
 from twoaxis.gauss_newton import Continuation
+from twoaxis.observations import Observations, experiments_of
 from twoaxis.remedies.refine.observed import observations_of
 from twoaxis.remedies.refine.of_model import refine_model
 from twoaxis.remedies.refine.of_splines import refine_on_splines, spline_problem
-from twoaxis.remedies.refine.result import Refinement
+from twoaxis.remedies.refine.result import NOT_SETTLED, SETTLED, Refinement, check_enough
+
+# A network of so few weights is refined itself where splines do not settle.
+FEW_WEIGHTS = 1000
 
 
 def refine(
     subject: Any,
     data: Any = None,
     *,
-    noise: float | None = None,
+    noise: Any = None,
     continuation: Continuation | None = None,
     seed: int = 0,
     progress: bool = True,
@@ -109,13 +114,6 @@ def refine(
             type(continuation).__name__,
             "pass Continuation(last=1e7), for instance",
         )
-    if noise is not None and not (is_real(noise) and 0 < noise < np.inf):
-        raise InputError(
-            "noise as a positive standard deviation, the same for all observations",
-            f"noise={noise!r}" if is_real(noise) else f"noise of shape {np.shape(noise)}",
-            "pass one number, or leave it out: it is then estimated, and residuals are checked; "
-            "twoaxis.resolve(forward, ...) with a simulator takes a covariance",
-        )
     check_seed(seed)
     if isinstance(subject, FrozenResidual):
         if training:
@@ -124,13 +122,13 @@ def refine(
                 ", ".join(training),
                 "leave them out: the network of a frozen residual is its own",
             )
-        observations = observations_of(subject, data, noise)
-        why_network = "as continuation= asks"
-        if continuation is None:
-            problem, why_network = spline_problem(subject, [[observations]])
-            if problem is not None:
-                return refine_on_splines(subject, problem, seed, progress)
-        return refine_model(subject, observations, continuation, seed, progress, why_network)
+        return _refine_frozen(subject, data, noise, continuation, seed, progress)
+    if noise is not None and not (is_real(noise) and 0 < noise < np.inf):
+        raise InputError(
+            "noise of a run or a built-in problem as one positive standard deviation",
+            f"noise={noise!r}" if is_real(noise) else f"noise of shape {np.shape(noise)}",
+            "pass one number, or leave it out: it is then estimated",
+        )
     # Not at the top: models of other libraries need no JAX.
     with needs_extra("train", "twoaxis.refine of a run or a built-in problem"):
         from twoaxis.remedies.refine.of_run import refine_run
@@ -138,10 +136,56 @@ def refine(
     return refine_run(subject, data, noise, continuation, seed, progress, training)
 
 
+def _refine_frozen(
+    frozen: FrozenResidual,
+    data: Any,
+    noise: Any,
+    continuation: Continuation | None,
+    seed: int,
+    progress: bool,
+) -> Refinement:
+    """Refine on splines; the network itself where nothing can take its place, or where asked."""
+    experiments = [
+        [observations_of(frozen, each, noise) for each in kinds] for kinds in _given(data)
+    ]
+    count = sum(each.count for kinds in experiments for each in kinds)
+    check_enough(count, len(frozen.known))
+    why = "as continuation= asks"
+    found = None
+    if continuation is None:
+        problem, why = spline_problem(frozen, experiments)
+        if problem is not None:
+            found = refine_on_splines(frozen, problem, seed, progress)
+            size = frozen.weights.start.size if frozen.weights is not None else 0
+            if found.status != NOT_SETTLED or size > FEW_WEIGHTS:
+                return found
+            why = "a field of splines did not settle"
+    if len(experiments) > 1 or len(experiments[0]) > 1:
+        if found is not None:
+            return found
+        raise InputError(
+            "one kind of readings in one experiment, for a refinement of the network itself",
+            f"{sum(map(len, experiments))}",
+            f"pass one twoaxis.Observations; there are no splines, because {why}",
+        )
+    other = refine_model(frozen, experiments[0][0], continuation, seed, progress, why)
+    return other if found is None or other.status == SETTLED else found
+
+
+def _given(data: Any) -> list[list[Any]]:
+    """Return data by experiment and kind: `Observations`, a list of them, or a mapping."""
+    if isinstance(data, Mapping) or (
+        isinstance(data, list | tuple) and any(isinstance(each, Observations) for each in data)
+    ):
+        return [list(kinds) for kinds in experiments_of(data).values()]
+    return [[data]]
+
+
 def refine_quickly(
     frozen: FrozenResidual, data: Any, noise: Any, progress: bool
 ) -> Refinement | None:
     """Refine on splines; None where nothing can take the place of the network."""
     observations = observations_of(frozen, data, noise)
+    check_enough(observations.count, len(frozen.known))
     problem, _ = spline_problem(frozen, [[observations]])
     return None if problem is None else refine_on_splines(frozen, problem, 0, progress)

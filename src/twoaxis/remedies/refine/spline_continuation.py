@@ -28,6 +28,8 @@ GIVE_UP, NO_BETTER = 3, 5.0
 # The first weight of the equation as a share of the sum of squared signal-to-noise ratios, its
 # growth, and the largest number of weights.
 FIRST_SHARE, MIN_FIRST, GROWTH, MAX_STAGES = 0.005, 10.0, 10.0, 12
+# Mean square misfits, in noise levels, that noise does not leave; they count while they halve.
+SMALL, NEARER = 1e-2, 0.5
 # The weight of the equation for standard errors, in that of the last stage, at most.
 HEAVIER = 100.0
 # At the first weights, cells stay as they are and minima need not be precise.
@@ -319,7 +321,9 @@ def continued(
         if number:
             moved = np.abs(state.q - stages[-2].q) <= SETTLED * errors
             settled = linear.agree and fine and bool(moved.all())
-            if settled or (agreed and not linear.agree) or worse == GIVE_UP:
+            # Data without noise: the field still comes nearer to them.
+            nearer = misfit < min(SMALL, NEARER * stages[-2].misfit)
+            if (settled and not nearer) or (agreed and not linear.agree) or worse == GIVE_UP:
                 break  # where data and equation agreed no more, digits are lost
         agreed = linear.agree and fine and obeyed
         problem.restrain(state)
