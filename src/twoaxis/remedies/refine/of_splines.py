@@ -172,11 +172,7 @@ def _best(
 
     trials = _apart(problem, _starts(problem, frozen is not None, generator))
     kept = trials[: FOLLOWED[problem.slot.inputs]]
-    endings = list[Ending]()
-    for trial in kept:
-        ending = continued(trial.problem, trial.state, report=report, others=endings)
-        if ending is not None:
-            endings.append(ending)
+    endings = [continued(trial.problem, trial.state, report=report) for trial in kept]
     best = min(endings, key=lambda each: (not each.settled, each.deviance))
     notes = []
     first, rest = endings[0], [each for each in endings if each is not best and each.settled]

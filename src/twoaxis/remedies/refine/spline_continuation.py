@@ -52,9 +52,6 @@ LEAST_INFORMATION = 1e-12
 MANY, PROBES = 400, 100
 # Unknown noise is estimated while the fit uses at most this share of the readings.
 MOST_USED = 0.5
-# Two continuations have met where, at one weight, misfits and residuals differ by at most this
-# share, and parameters by so many standard errors.
-MET, MET_APART = 0.02, 0.03
 # It has settled when a weight ten times as large moves the parameters by less than so many
 # standard errors, and standard errors of data alone and together differ by less than this factor.
 SETTLED, AGREE = 0.1, 1.03
@@ -276,8 +273,7 @@ def continued(
     *,
     hold: bool = False,
     report: Callable[[State], None] = lambda _: None,
-    others: Sequence[Ending] = (),
-) -> Ending | None:
+) -> Ending:
     """Raise the weight of the equation until the parameters have settled.
 
     Parameters
@@ -289,8 +285,6 @@ def continued(
         Whether the field takes its first steps while the parameters rest.
     report : callable
         Is told the state after each stage.
-    others : sequence of Ending
-        Of other starts. None is returned where one of them was met: it would end there as well.
     """
     minimizer = Minimizer(problem)
     problem.restrain(state)
@@ -324,8 +318,6 @@ def continued(
         misfit = float((stacked.values[: stacked.data] ** 2).mean())
         stages.append(Stage(weight, state.q, misfit, float(np.sqrt(term / weight)), errors))
         report(state)
-        if not early and any(_met(stages[-1], each.stages[number:]) for each in others):
-            return None
         if number:
             moved = np.abs(state.q - stages[-2].q) <= SETTLED * errors
             settled = linear.agree and fine and bool(moved.all())
@@ -351,15 +343,6 @@ def continued(
         stacked = problem.linearized(state, heavier)
     ended = Reduced.of(stacked, problem.steps)
     return Ending(problem, state, weight, stacked, ended, linear.ratios, settled, stages)
-
-
-def _met(stage: Stage, others: Sequence[Stage]) -> bool:
-    """Whether a minimum is the first of others."""
-    if not others:
-        return False
-    one, other = ([each.weight, each.misfit, each.residual] for each in (stage, others[0]))
-    apart = np.abs(stage.q - others[0].q) <= MET_APART * stage.standard_errors
-    return bool(apart.all() and np.allclose(one, other, rtol=MET, atol=0.0))
 
 
 def _update_levels(problem: SplineProblem, state: State, linear: Reduced, stacked: Stacked) -> None:
