@@ -992,7 +992,10 @@ def coverage_table(rows) -> list[str]:
     lines = ["Coverage: 95% intervals over draws of the noise"]
     for name in dict.fromkeys(row["name"] for row in rows):
         some = [row for row in rows if row["name"] == name and "error" not in row]
-        lines += [f"{name}:", f"  trusted            {share(sum(r['trusted'] for r in some), len(some))}"]
+        lines += [
+            f"{name}:",
+            f"  trusted            {share(sum(r['trusted'] for r in some), len(some))}",
+        ]
         for k, parameter in enumerate(problems()[name]().truth):
             count = share(sum(r["held"][k] for r in some), len(some))
             own = sum(r["solver_held"][k] for r in some)
@@ -1052,7 +1055,9 @@ def main() -> None:
         rows = []
         for row in pool.map(compared, [task for group in groups for task in group]):
             rows.append(row)
-            print(f"{time.perf_counter() - began:6.0f} s  {row['name']}", file=sys.stderr)
+            found = row.get("error", f"trusted: {row['trusted']}, {row.get('distance', '')}")
+            passed = time.perf_counter() - began
+            print(f"{passed:6.0f} s  {row['name']}: {found}", file=sys.stderr, flush=True)
     ends = np.cumsum([0, *map(len, groups)])
     lines = ["command: python benchmarks/estimate_problems.py", ""]
     tables = (problem_table, coverage_table, failure_table)
