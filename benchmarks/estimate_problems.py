@@ -1055,7 +1055,9 @@ def main() -> None:
         rows = []
         for row in pool.map(compared, [task for group in groups for task in group]):
             rows.append(row)
-            print(f"{time.perf_counter() - began:6.0f} s  {row['name']}", file=sys.stderr)
+            found = row.get("error", f"trusted: {row['trusted']}, {row.get('distance', '')}")
+            passed = time.perf_counter() - began
+            print(f"{passed:6.0f} s  {row['name']}: {found}", file=sys.stderr, flush=True)
     ends = np.cumsum([0, *map(len, groups)])
     lines = ["command: python benchmarks/estimate_problems.py", ""]
     tables = (problem_table, coverage_table, failure_table)

@@ -35,8 +35,10 @@ FIRST_CELLS = {1: 24, 2: 8, 3: 4}
 CONDITION_UNIT = 0.1
 # Share of its range that counts as the size of a linear coordinate that is zero.
 LEAST_SHARE = 1e-4
-# What the roughness of the field on each face adds to the sum of squares, about.
-ROUGH_TERM = 1.0
+# What the roughness of the field on each face adds to the sum of squares, about. It depends on the
+# parameters as well, about as a viscosity to the power -5: such a logarithm moves by 5/2 times this
+# term times its standard error, in standard errors.
+ROUGH_TERM = 0.01
 
 
 class NoSplinesError(Exception):
@@ -303,8 +305,8 @@ class SplineProblem:
         r"""Hold back the field on the faces of the box, where the equation leaves it free.
 
         There noise could be followed by waves that die out within. Third derivatives along a face
-        add about one to the sum of squares where they are as large as those of the present field
-        there, or as those of one wave over the box as large as the field.
+        add about `ROUGH_TERM` to the sum of squares where they are as large as those of the present
+        field there, or as those of one wave over the box as large as the field.
         """
         size = (state.coefficients**2).mean(axis=0)
         least = np.maximum((2 * np.pi) ** 6 * size, 1e-300)
