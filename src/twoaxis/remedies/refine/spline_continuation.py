@@ -313,6 +313,7 @@ def continued(
             coefficients = problem.splines.prolonged(state.coefficients, finer)
             problem.place_on(finer)
             state = State(coefficients, state.q)
+            problem.restrain(state)
         worse = worse + 1 if term > max(count, NO_BETTER * last) else 0
         last, errors = term, linear.standard_errors
         misfit = float((stacked.values[: stacked.data] ** 2).mean())

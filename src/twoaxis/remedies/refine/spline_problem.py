@@ -35,10 +35,9 @@ FIRST_CELLS = {1: 24, 2: 8, 3: 4}
 CONDITION_UNIT = 0.1
 # Share of its range that counts as the size of a linear coordinate that is zero.
 LEAST_SHARE = 1e-4
-# What the roughness of the field on each face adds to the sum of squares, about. It depends on the
-# parameters as well, about as a viscosity to the power -5: such a logarithm moves by 5/2 times this
-# term times its standard error, in standard errors.
-ROUGH_TERM = 0.01
+# What a change of the third derivatives on a face adds to the sum of squares, if they are as large
+# as those of the field there.
+ROUGH_TERM = 1.0
 
 
 class NoSplinesError(Exception):
@@ -123,7 +122,6 @@ class SplineProblem:
         self.slot, self.weights, self.known, self.box = slot, weights, known, box
         self.steps = coordinate_steps(known)
         self._units: list[FloatArray] = []
-        self._restraints: list[FloatArray] = []
         self._orders: dict[int, list[Order]] = {}
         every = [each.values[each.kept] for _, each in observed]
         self._size = float(np.abs(np.concatenate(every)).mean()) or 1.0
@@ -168,8 +166,8 @@ class SplineProblem:
         points, self._mass = splines.gauss()
         self._equations = [self.part(each, points) for each in self.slot.equations]
         self._observed = [self.part(e.seeing, e.observations.sites) for e in self.readings.sets]
-        self._faces = splines.face_roughness()
-        self._hold_faces()
+        self._held = sparse.csr_matrix((0, splines.size * self.slot.outputs))
+        self._present: FloatArray = np.zeros(0)
         conditions = self.slot.conditions
         self._conditions = None if conditions is None else self.part(conditions, np.zeros((1, 1)))
 
@@ -241,7 +239,7 @@ class SplineProblem:
         if self._conditions is not None:
             found = self._conditions.values(state.coefficients, numbers)
             parts.append(np.sqrt(weight) * found.ravel() / self._units[-1])
-        parts.append(self._held @ state.coefficients.ravel())
+        parts.append(self._held @ state.coefficients.ravel() - self._present)
         return np.concatenate(parts)
 
     def linearized(self, state: State, weight: float) -> Stacked:
@@ -264,7 +262,7 @@ class SplineProblem:
             factor = np.sqrt(weight) / self._units[-1].item()
             values.append(found.ravel() * factor)
             every.append(rows * factor)
-        values.append(self._held @ state.coefficients.ravel())
+        values.append(self._held @ state.coefficients.ravel() - self._present)
         every.append(self._held)
         rest = sum(map(len, values)) - sum(map(len, slopes))
         slopes.append(np.zeros((rest, self.dimensions)))
@@ -302,27 +300,23 @@ class SplineProblem:
         return all(np.isfinite(each).all() for each in self._units)
 
     def restrain(self, state: State) -> None:
-        r"""Hold back the field on the faces of the box, where the equation leaves it free.
+        r"""Hold the field on the faces of the box near the present one: no equation holds it there.
 
-        There noise could be followed by waves that die out within. Third derivatives along a face
-        add about `ROUGH_TERM` to the sum of squares where they are as large as those of the present
-        field there, or as those of one wave over the box as large as the field.
+        Noise could be followed by waves that die out within. A change of third derivatives along a
+        face adds about one to the sum of squares if it is as large as those of the present field
+        there, or as those of one wave over the box as large as the field. Where the field no
+        longer changes it adds nothing, and moves no parameter.
         """
+        outputs = self.slot.outputs
         size = (state.coefficients**2).mean(axis=0)
         least = np.maximum((2 * np.pi) ** 6 * size, 1e-300)
-        self._restraints = []
-        for rows in self._faces:
-            rough = ((rows @ state.coefficients) ** 2).sum(axis=0)
-            self._restraints.append(np.sqrt(ROUGH_TERM / np.maximum(rough, least)))
-        self._hold_faces()
-
-    def _hold_faces(self) -> None:
-        """Keep the rows R on the present splines: they are those of many steps."""
-        outputs = self.slot.outputs
         every = [sparse.csr_matrix((0, self.splines.size * outputs))]
-        for face, scale in zip(self._faces, self._restraints, strict=False):
-            every.append(sparse.kron(face, sparse.diags_array(scale), format="csr"))
+        for face in self.splines.face_roughness():
+            rough = ((face @ state.coefficients) ** 2).sum(axis=0)
+            scale = sparse.diags_array(np.sqrt(ROUGH_TERM / np.maximum(rough, least)))
+            every.append(sparse.kron(face, scale, format="csr"))
         self._held = sparse.csr_matrix(sparse.vstack(every))
+        self._present = self._held @ state.coefficients.ravel()
 
     # How well the equation is obeyed.
 
