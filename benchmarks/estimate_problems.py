@@ -514,7 +514,7 @@ def transport() -> Problem:
         u[-1] = -(first[-1, :-1] @ u[:-1]) / first[-1, -1]
 
     solve = lines_solver(
-        lambda u, slope, bend, speed, diffusion: diffusion * bend - speed * slope,
+        lambda _, slope, bend, speed, diffusion: diffusion * bend - speed * slope,
         np.zeros_like,
         walls,
         0.0,
@@ -690,8 +690,8 @@ def darcy() -> Problem:
     def solve(a, b):
         return on_square(
             lambda x, y: np.exp(a * x) + b * y**2,
-            lambda x, y: a * np.exp(a * x),
-            lambda x, y: 2 * b * y,
+            lambda x, _: a * np.exp(a * x),
+            lambda _, y: 2 * b * y,
             lambda x, y: 20 * np.sin(np.pi * x) * np.sin(np.pi * y),
         )
 
@@ -721,9 +721,9 @@ def source() -> Problem:
 
     def solve(strength, across, along):
         return on_square(
-            lambda x, y: 1.0,
-            lambda x, y: 0.0,
-            lambda x, y: 0.0,
+            lambda *_: 1.0,
+            lambda *_: 0.0,
+            lambda *_: 0.0,
             lambda x, y: strength * np.exp(-20 * ((x - across) ** 2 + (y - along) ** 2)),
         )
 
