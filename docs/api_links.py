@@ -86,6 +86,7 @@ GUIDES = {
     "evidence_map": "howto/strengthen-evidence",
     "EvidenceMap": "howto/strengthen-evidence",
     "estimate": "howto/equation-and-data",
+    "estimate_many": "howto/equation-and-data",
     "refine": "howto/refine",
     "Refinement": "howto/refine",
     "polish": "howto/inspect-delivery",

@@ -349,10 +349,13 @@ class _TorchChanges:
 class TorchJets(JetFunction):
     """A `TorchFunction` whose network is replaced by jets."""
 
-    def __init__(self, function: TorchFunction, core: TorchCore) -> None:
+    def __init__(
+        self, function: TorchFunction, core: TorchCore, *, pointwise: bool | None = None
+    ) -> None:
         self._function, self._core = function, core
         self.inputs, self.outputs = core.inputs, core.outputs
-        self.pointwise = function.pointwise
+        # Whether it is shows when it is first linearized.
+        self.pointwise = function.pointwise if pointwise is None else pointwise
         self._checked = not self.pointwise
 
     def _evaluate(
@@ -670,7 +673,7 @@ def torch_slot(
         [TorchJets(each, core) for each in equations],
         TorchJets(observed, core),
         observing,
-        None if conditions is None else TorchJets(conditions, core),
+        None if conditions is None else TorchJets(conditions, core, pointwise=True),
         network,
         frozen,
     )

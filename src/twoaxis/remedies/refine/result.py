@@ -47,6 +47,8 @@ MISFIT_SIGMAS = 4.0
 DOUBT = 0.05
 # The equation counts as unsatisfied where its term is so many times the number of observations.
 UNSATISFIED = 1.0
+# Readings that are left to test a fit, at least.
+LEAST_LEFT = 0.5
 FREE_FIELD = "refine.free_field"
 # A direction in which the observations decide on the field, in noise levels of all of them.
 FREE_DIRECTION = Parameter(
@@ -609,6 +611,12 @@ def _messages(known: Parameters, path: Path, end: End, status: str) -> list[Mess
         text = f"the noise was estimated from the misfit of the refined field, {end.level:.3g}"
         found.append(Message("noise.estimated", text, "info", {"noise": end.level}))
     found += _misfits(end)
+    if count - end.coordinates.size - end.free < LEAST_LEFT:
+        text = (
+            f"{count} readings decide on {end.coordinates.size} parameters and about "
+            f"{end.free:.0f} directions of the field: none is left that could contradict them"
+        )
+        found.append(Message("refine.few_readings", text, "warning", {"readings": count}))
     share = equation_share(weight, residual, count)
     if share > UNSATISFIED:
         text = (
