@@ -73,6 +73,10 @@ def test_a_start_in_another_basin_ends_in_the_global_minimum(noise):
     best = frequencies[np.argmin([misfit_of(w) for w in frequencies])]
     assert abs(found.values["w"] - best) < 0.2 * found.standard_error["w"]
     assert found.trusted
+    if noise is None:  # it is that of the reported minimum, whatever the others leave
+        rest = found.data["fitted"] - found.data["observed_value"]
+        level = np.sqrt((rest**2).sum() / found.data.attrs["noise_freedom"])
+        assert_allclose(found.data["noise_level"], float(level), rtol=0.01)
 
 
 @pytest.mark.parametrize("start", [0.4, 0.6, 6.0, 11.0])

@@ -223,6 +223,7 @@ def _apart(problem: SplineProblem, starts: Sequence[tuple[State, bool]]) -> list
     weight, trials = first_weight(problem), list[Trial]()
     for state, rests in starts:
         own = copy.copy(problem)
+        own.readings = copy.copy(problem.readings)  # with noise levels of its own
         own.measure(state)
         own.restrain(state)
         minimizer = Minimizer(own)

@@ -270,8 +270,6 @@ class Ending:
 def continued(
     problem: SplineProblem,
     state: State,
-    *,
-    hold: bool = False,
     report: Callable[[State], None] = lambda _: None,
 ) -> Ending:
     """Raise the weight of the equation until the parameters have settled.
@@ -281,16 +279,12 @@ def continued(
     problem : SplineProblem
         Measured; its splines and noise levels change.
     state : State
-    hold : bool
-        Whether the field takes its first steps while the parameters rest.
     report : callable
         Is told the state after each stage.
     """
     minimizer = Minimizer(problem)
     problem.restrain(state)
     weight = first_weight(problem)
-    if hold:
-        state, _ = minimizer.minimize(state, weight, 1.0, hold=True)
     last, worse, stages, settled, agreed = np.inf, 0, list[Stage](), False, False
     for number in range(MAX_STAGES):
         early = number < EARLY
@@ -330,6 +324,8 @@ def continued(
         problem.restrain(state)
         if early:  # the field was none yet at the start
             problem.measure(state)
+        if number == MAX_STAGES - 1:
+            break
         if not problem.readings.noise_known:
             _update_levels(problem, state, linear, stacked)
             weight = max(weight, first_weight(problem) / GROWTH)  # much less noise than guessed
