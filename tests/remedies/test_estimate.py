@@ -162,6 +162,8 @@ def test_many_datasets_side_by_side():
     for rate, each in alone.items():
         assert_allclose(each.values["rate"], float(rate), atol=1e-3)
         assert each.data.equals(beside[rate].data)
+    with pytest.raises(InputError, match="other processes can import"):
+        ta.estimate_many(lambda *given: decay(*given), RATE, sets, engine="processes")
     with pytest.raises(InputError, match="an executor"):
         ta.estimate_many(decay, RATE, sets, engine="cluster")
     with pytest.raises(InputError, match="names to data"):

@@ -168,3 +168,30 @@ def test_places_and_noise_are_known_once():
         refined(frozen(), data, noise=NOISE)
     with pytest.raises(ta.InputError, match="where they were taken"):
         refined(frozen(), ta.Observations(GAPS, noise=NOISE))
+
+
+def test_what_was_refined_is_refined_again():
+    data = ta.Observations(DATA, at=TIMES, noise=NOISE, of=0)
+    once = refined(frozen(), data)
+    again = refined(once.frozen, data)
+    assert again.data.attrs["how"].startswith("a field of")
+    assert_allclose(again.values["rate"], once.values["rate"], rtol=1e-4)
+    assert again.trusted
+
+
+def test_several_kinds_of_readings():
+    """Two states, read by themselves, are as good as both in one table."""
+    both = np.column_stack([DATA, 1 - DATA])
+    kinds = [ta.Observations(both[:, k], at=TIMES, noise=NOISE, of=k) for k in range(2)]
+    apart = refined(frozen(), kinds)
+    together = refined(frozen(), ta.Observations(both, at=TIMES, noise=NOISE))
+    assert_allclose(apart.values["rate"], together.values["rate"], rtol=1e-5)
+    assert_allclose(apart.standard_error["rate"], together.standard_error["rate"], rtol=1e-4)
+    experiments = refined(frozen(), {"first": kinds[0], "second": kinds[0]})
+    assert_allclose(
+        experiments.standard_error["rate"],
+        refined(frozen(), kinds[0]).standard_error["rate"] / np.sqrt(2),
+        rtol=1e-3,
+    )
+    with pytest.raises(ta.InputError, match="one kind of readings"):
+        refined(frozen(), kinds, continuation=Continuation())

@@ -386,9 +386,7 @@ def _weights(
             equations,
             outputs,
             None if conditions is None else misfits,
-            lambda model, known: from_jax(
-                model, residual, known, **{**options, "loss": None, "conditions": None}
-            ),
+            lambda model, known: from_jax(model, residual, known, **{**options, "loss": None}),
             delivered,
             as_points(options["points"]),
         )

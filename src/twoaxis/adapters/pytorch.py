@@ -357,7 +357,7 @@ def _weights(
     misfits_function = None if conditions is None else function(misfits, pointwise=False)
 
     def refrozen(module: Any, known: Parameters) -> FrozenResidual:
-        kept = {**options, "loss": None, "conditions": None}
+        kept = {**options, "loss": None}
         return from_torch(module, residual, known, **kept)
 
     return ModelWeights(

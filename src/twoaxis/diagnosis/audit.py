@@ -325,11 +325,8 @@ def _audit_run(run: Any, given: dict[str, Any]) -> Audit:
                 f"leave {name} out",
             )
         del given[name]
-    own = [
-        n
-        for n in signature(run.audit_inputs).parameters
-        if n not in ("truth", "resolution", "progress")
-    ]
+    accepted = signature(run.audit_inputs).parameters
+    own = [name for name in accepted if name not in ("truth", "resolution", "progress")]
     unknown = [name for name in options if name not in own]
     if unknown:
         raise InputError(
@@ -337,11 +334,10 @@ def _audit_run(run: Any, given: dict[str, Any]) -> Audit:
             ", ".join(f"{name}=..." for name in unknown),
             'check the spelling; at="delivered" leaves a truth out',
         )
+    if "progress" in accepted:
+        options["progress"] = given["progress"]
     inputs = run.audit_inputs(
-        truth=given["at"] != "delivered",
-        resolution=given["resolution"],
-        progress=given["progress"],
-        **options,
+        truth=given["at"] != "delivered", resolution=given["resolution"], **options
     )
     defaults = {name: p.default for name, p in signature(audit).parameters.items()}
     said = {name: value for name, value in given.items() if value is not defaults[name]}

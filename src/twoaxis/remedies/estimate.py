@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import replace
 from multiprocessing import get_context
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
 from twoaxis.arrays import FloatArray, check_seed, is_integer
@@ -127,9 +126,10 @@ def estimate_many(
     datasets : mapping of str to data
         Each as the `data` of `twoaxis.estimate`.
     engine : {"processes"} or Executor, optional
-        Where they are computed, side by side: in processes of this machine, or an executor of
-        ``concurrent.futures``, such as ``dask.distributed.Client(...).get_executor()``. One after
-        another in this process by default.
+        Where they are computed, side by side: in processes of this machine, which import the
+        module of `residual`, or an executor of ``concurrent.futures``, such as
+        ``dask.distributed.Client(...).get_executor()``, which takes any function. One after another
+        in this process by default.
     progress : bool
         Show a progress bar.
     **options
@@ -160,10 +160,6 @@ def estimate_many(
             repr(datasets)[:80],
             'pass {"first": Observations(...), "second": Observations(...)}',
         )
-    jobs = {
-        name: cloudpickle.dumps((residual, parameters, data, options))
-        for name, data in datasets.items()
-    }
     with ExitStack() as stack:
         if engine == "processes":
             engine = stack.enter_context(ProcessPoolExecutor(mp_context=get_context("spawn")))
@@ -173,25 +169,38 @@ def estimate_many(
                 repr(engine)[:80],
                 "pass concurrent.futures.ProcessPoolExecutor(), or a Dask client's get_executor()",
             )
-        advance = stack.enter_context(progress_bar("estimating", len(jobs), progress))
+        advance = stack.enter_context(progress_bar("estimating", len(datasets), progress))
+        given = (residual, parameters, options)
+        results: dict[str, Any] = {}
         if engine is None:
-            results: dict[str, Any] = {}
-            for name, job in jobs.items():
-                results[name] = _estimated(job)
+            for name, data in datasets.items():
+                results[name] = _estimated(data, *given)
                 advance(1, name)
         else:
-            waiting = {engine.submit(_estimated, job): name for name, job in jobs.items()}
-            results = {}
+            waiting = {engine.submit(_estimated, d, *given): name for name, d in datasets.items()}
             for done in as_completed(waiting):
-                results[waiting[done]] = done.result()
+                results[waiting[done]] = _result_of(done)
                 advance(1, waiting[done])
-    return {name: Refinement(results[name]) for name in jobs}
+    return {name: Refinement(results[name]) for name in datasets}
 
 
-def _estimated(job: bytes) -> Any:
+def _estimated(data: Any, residual: Any, parameters: Any, options: Mapping[str, Any]) -> Any:
     """Return the data of one estimate."""
-    residual, parameters, data, options = cloudpickle.loads(job)
     return estimate(residual, parameters, data, progress=False, **options).data
+
+
+def _result_of(done: Future[Any]) -> Any:
+    """Return what a worker returned, or say why it could not be asked."""
+    try:
+        return done.result()
+    except Exception as error:
+        if "pickle" not in str(error):
+            raise
+        raise InputError(
+            "a residual that other processes can import, a function of a module",
+            str(error),
+            "define it in a file of its own, or pass a Dask client's get_executor()",
+        ) from error
 
 
 def placed(

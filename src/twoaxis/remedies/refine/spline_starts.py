@@ -61,14 +61,18 @@ def smoothed(problem: SplineProblem) -> State:
 
 
 def projected(problem: SplineProblem, network: Callable[[FloatArray], FloatArray]) -> State:
-    """Return the field of splines that is nearest to a network on the domain."""
+    """Return the field of splines that is nearest to a network on the domain.
+
+    Of several experiments each begins with it.
+    """
     places, mass = problem.splines.gauss()
     (design,) = problem.splines.design(places, [(0,) * problem.slot.inputs])
     root = np.sqrt(mass)
     rows = sparse.csr_matrix(sparse.diags_array(root) @ design)
     matrix = (rows.T @ rows).tocsr()
     factor = Factor(matrix, np.full(matrix.shape[0], RIDGE * 100 * matrix.diagonal().mean()))
-    return State(factor.solve(rows.T @ (root[:, None] * network(places))), problem.start)
+    values = np.tile(network(places), problem.slot.experiments)
+    return State(factor.solve(rows.T @ (root[:, None] * values)), problem.start)
 
 
 def preferred(problem: SplineProblem, state: State) -> State:
