@@ -832,6 +832,7 @@ PARTS = {
     "speed": speed, "full": full, "scatter": scatter, "sizes": sizes, "threads": threads,
     "rivals": rivals, "weak": weak,
 }  # fmt: skip
+QUICK = ["speed", "scatter", "weak"]
 
 
 def main() -> None:
@@ -849,7 +850,7 @@ def main() -> None:
     if given.child:
         child(*given.child)
         return
-    chosen = given.only or [name for name in PARTS if not (given.quick and name == "full")]
+    chosen = given.only or (QUICK if given.quick else list(PARTS))
     lines = []
 
     def tell(line: str) -> None:
