@@ -1,5 +1,7 @@
 """Parameters from equations and data alone, against least squares with a solver."""
 
+import importlib
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -11,6 +13,7 @@ from twoaxis.adapters.equation import framework_of
 from twoaxis.errors import InputError
 
 torch = pytest.importorskip("torch")
+decay = importlib.import_module("decay_equation").decay
 
 TIMES = np.linspace(0, 10, 30)
 RATES = {"b": ta.Parameter(bounds=(0.05, 20.0)), "g": ta.Parameter(bounds=(0.05, 20.0))}
@@ -86,11 +89,6 @@ def test_the_same_in_jax():
     data = ta.Observations(DATA, at=TIMES, noise=NOISE, of=1)
     found = ta.estimate(in_jax, RATES, data, outputs=2, progress=False)
     assert_as_with_solver(found, DATA)
-
-
-def decay(model, t, rate):
-    u = model(t)
-    return torch.autograd.grad(u.sum(), t, create_graph=True)[0] + rate * u
 
 
 RATE = {"rate": ta.Parameter(bounds=(0.01, 10.0))}

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 import twoaxis as ta
 from twoaxis.errors import InputError
 from twoaxis.gauss_newton import Continuation
+from twoaxis.remedies.refine.of_model import OF_A_MODEL
 from twoaxis.remedies.refine.result import NOT_SETTLED, SETTLED, Path
 from twoaxis.remedies.refine.stacked_model import StackedModel
 from twoaxis.remedies.refine.stages import _exhausted, drawn_points
@@ -328,7 +329,7 @@ def test_the_weight_grows_no_further_than_the_network_can_follow():
     subject = plane(width=4, points=200)
     x, t = subject.observed.T
     data = np.exp(-0.1 * np.pi**2 * t) * np.cos(np.pi * x)
-    found = ta.refine(subject, data, noise=0.002, progress=False)
+    found = ta.refine(subject, data, noise=0.002, continuation=OF_A_MODEL, progress=False)
     assert "refine.residual" in [m.code for m in found.messages]
     gain = (data**2).sum() / 0.002**2 / 2000
     assert found.data["weight"].values[-1] < 0.3 * Continuation().last * gain

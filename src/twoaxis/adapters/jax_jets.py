@@ -470,6 +470,7 @@ class SplineField(JaxField):
         super().__init__(core)
         self._axes = [(axis.breaks, axis.pieces) for axis in splines.axes]
         self._coefficients = coefficients.reshape(*splines.shape, -1)
+        self._first = self  # of all fields on these splines: what they have in common
 
     def _values(self, places: Any) -> Any:
         return _of_splines(self._axes, self._coefficients, places)
@@ -502,8 +503,8 @@ def _of_splines(axes: Sequence[tuple[Any, Any]], coefficients: Any, place: Any) 
 # Coefficients are its weights: what was refined can be refined again.
 jax.tree_util.register_pytree_node(
     SplineField,
-    lambda each: ((each._coefficients,), each),
-    lambda each, children: each.with_coefficients(*children),
+    lambda each: ((each._coefficients,), each._first),
+    lambda first, children: first.with_coefficients(*children),
 )
 
 

@@ -489,6 +489,17 @@ class OneOfSeveral(JetFunction):
         return found._replace(by_jets=by_jets)
 
 
+def _by_rows(function: JetFunction, found: Linearized) -> Linearized:
+    """Return derivatives by all places, (N E, orders, P, m), also of a pointwise function."""
+    if not function.pointwise:
+        return found
+    orders, places, equations, outputs = found.by_jets.shape
+    full = np.zeros((len(found.values), equations, orders, places, outputs))
+    every = np.arange(places)
+    full[every % len(found.values), :, :, every] = found.by_jets.transpose(1, 2, 0, 3)
+    return found._replace(by_jets=full.reshape(-1, orders, places, outputs))
+
+
 @final
 class AllOfThem(JetFunction):
     """The values of several functions that are not pointwise, one after another."""
@@ -523,7 +534,9 @@ class AllOfThem(JetFunction):
     ) -> Linearized:
         """Return values and derivatives."""
         pairs = zip(self._functions, self._parts(jets, numbers, points), strict=True)
-        found = [each.linearized(part, orders, numbers, points) for each, part in pairs]
+        found = [
+            _by_rows(each, each.linearized(part, orders, numbers, points)) for each, part in pairs
+        ]
         rows, places = (sum(each.by_jets.shape[k] for each in found) for k in (0, 2))
         by_jets = np.zeros((rows, len(orders), places, self.outputs))
         row = place = 0
