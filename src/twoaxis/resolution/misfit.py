@@ -45,8 +45,8 @@ MANY_RESIDUALS, FEWER_PERMUTATIONS = 50_000, 99
 NEIGHBORS = 4
 # Part of a cosine that those before it do not have, relative to its size, from which on it counts.
 WAVE_RTOL = 1e-6
-# Cosines for each residual, and at most.
-WAVES, MOST_WAVES = 0.2, 40
+# Cosines for each residual, and at most; with very many residuals fewer, which take memory.
+WAVES, MOST_WAVES, FEWER_WAVES = 0.2, 40, 12
 # Residuals shuffled in one array: a bound on memory.
 SHUFFLED_AT_ONCE = 2_000_000
 # With fewer residuals than this the checks have no power.
@@ -242,7 +242,8 @@ def _in_waves(centered: FloatArray, position: FloatArray, moves: FloatArray | No
     known = np.ones((count, 1))
     if moves is not None:
         known = np.column_stack([known, moves / np.maximum(np.abs(moves).max(axis=0), 1e-300)])
-    waves = int(np.clip(WAVES * count, 3, MOST_WAVES))
+    most = MOST_WAVES if count <= MANY_RESIDUALS else FEWER_WAVES
+    waves = int(np.clip(WAVES * count, 3, most))
     # Frequencies along all axes, by their sum of squares: the first are the smoothest.
     each = np.arange(math.ceil((waves + 1) ** (1 / axes)) + 1 if axes > 1 else waves + 1)
     frequency = np.stack(np.meshgrid(*[each] * axes, indexing="ij"), axis=-1).reshape(-1, axes)
