@@ -656,6 +656,13 @@ class Parameters(Mapping[str, Parameter]):
             changed[name] = replace(parameter, **new)
         return Parameters(changed)
 
+    def delivering(self, values: Mapping[str, float]) -> Parameters:
+        """Return the same parameters with other delivered values, and bounds that hold these."""
+        every = {name: float(values[name]) for name in self}
+        return Parameters(
+            {n: replace(p.holding(every[n]), delivered=every[n]) for n, p in self.items()}
+        )
+
     # ------------------------------------------------------------- as labelled data
 
     def variables(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar, final
 
 import numpy as np
@@ -211,11 +211,7 @@ class ModelWeights:
 
     def frozen(self, weights: FloatArray, values: Mapping[str, float]) -> FrozenResidual:
         """Return the frozen residual with these weights and delivered values."""
-        known = {
-            name: replace(p.holding(float(values[name])), delivered=float(values[name]))
-            for name, p in self.parameters.items()
-        }
-        return self.freeze(_vector(weights), Parameters(known))
+        return self.freeze(_vector(weights), self.parameters.delivering(values))
 
 
 class Functions(NamedTuple):

@@ -13,7 +13,6 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -395,14 +394,8 @@ class Follower:
                 "a follower that has measured something", why, "call follower(step) in the loop"
             )
         # Training may leave the bounds; a result is there all the same.
-        known = Parameters(
-            {
-                name: replace(parameter.holding(value), delivered=value)
-                for (name, parameter), value in zip(
-                    self._parameters.items(), good[-1].value.tolist(), strict=True
-                )
-            }
-        )
+        last = dict(zip(self._parameters, good[-1].value.tolist(), strict=True))
+        known = Parameters(self._parameters).delivering(last)
         return snapshots_of(
             rows,
             known,

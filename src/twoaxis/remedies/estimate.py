@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
-from dataclasses import replace
 from multiprocessing import get_context
 from typing import Any
 
@@ -17,8 +16,9 @@ from twoaxis.frozen import FrozenResidual
 from twoaxis.observations import Observations, experiments_of
 from twoaxis.parameters import Unknowns
 from twoaxis.progress import progress_bar
-from twoaxis.remedies.refine.of_splines import refine_on_splines, spline_problem
-from twoaxis.remedies.refine.result import Refinement, check_enough
+from twoaxis.remedies.refine.observed import given_kinds, placed
+from twoaxis.remedies.refine.of_splines import refined_on_splines
+from twoaxis.remedies.refine.result import Refinement
 
 
 def estimate(
@@ -85,8 +85,8 @@ def estimate(
     """
     check_seed(seed)
     if isinstance(residual, FrozenResidual):
-        frozen, chosen = residual, residual.data if data is None else data
-        experiments = placed(frozen, experiments_of(chosen))
+        frozen = residual
+        kinds = [[placed(frozen, each) for each in some] for some in given_kinds(data)]
     else:
         if parameters is None or data is None:
             raise InputError(
@@ -95,17 +95,16 @@ def estimate(
                 "call twoaxis.estimate(residual, parameters, data)",
             )
         experiments = experiments_of(data)
-        frozen = _frozen(residual, parameters, experiments, domain, conditions, outputs, framework)
-    kinds = list(experiments.values())
-    check_enough(sum(each.count for some in kinds for each in some), len(frozen.known))
-    problem, why = spline_problem(frozen, kinds)
-    if problem is None:
+        kinds = list(experiments.values())
+        frozen = _frozen(residual, parameters, kinds, domain, conditions, outputs, framework)
+    found, why = refined_on_splines(frozen, kinds, seed, progress, trained=False)
+    if found is None:
         raise InputError(
             "an equation that a field of splines can obey",
             f"one where {why}",
             "train a network, and refine it with twoaxis.refine(model, data)",
         )
-    return refine_on_splines(None, problem, seed, progress)
+    return found
 
 
 def estimate_many(
@@ -203,20 +202,10 @@ def _result_of(done: Future[Any]) -> Any:
         ) from error
 
 
-def placed(
-    frozen: FrozenResidual, experiments: Mapping[str, Sequence[Observations]]
-) -> dict[str, list[Observations]]:
-    """Return observations with places: those of the model where they have none."""
-    return {
-        name: [each if each.at is not None else replace(each, at=frozen.observed) for each in some]
-        for name, some in experiments.items()
-    }
-
-
 def _frozen(
     residual: Callable[..., Any],
     parameters: Unknowns,
-    experiments: Mapping[str, Sequence[Observations]],
+    kinds: Sequence[Sequence[Observations]],
     domain: Any,
     conditions: Callable[..., Any] | None,
     outputs: int | None,
@@ -226,7 +215,7 @@ def _frozen(
     # Not at the top: it imports PyTorch or JAX only where it is called.
     from twoaxis.adapters.equation import from_equation
 
-    every = [each for some in experiments.values() for each in some]
+    every = [each for some in kinds for each in some]
     low, high, names = _domain(domain, np.concatenate([each.sites for each in every]))
     count = _count(outputs, every)
     return from_equation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.labels import check_labels
-from twoaxis.observations import Observations, as_observations
+from twoaxis.observations import Observations, as_observations, experiments_of
 
 # Share of the range of the residual points by which observations may lie outside it: random points
 # do not reach the boundary.
@@ -27,14 +28,14 @@ def observations_of(frozen: FrozenResidual, data: Any, noise: Any) -> Observatio
             "freeze the model with twoaxis.from_torch, from_jax, from_deepxde, from_pina or "
             "from_jinns",
         )
-    found = _placed(frozen, data, noise)
+    found = placed(frozen, data, noise)
     frozen.known.require("delivered")
     count_outside(frozen.points, found.sites)
     return found
 
 
-def _placed(frozen: FrozenResidual, data: Any, noise: Any) -> Observations:
-    """Return the observations that a model is refined to, in the order of its observed points."""
+def placed(frozen: FrozenResidual, data: Any, noise: Any = None) -> Observations:
+    """Return observations with their places: in the order of the observed points by default."""
     chosen = frozen.data if data is None else data
     if chosen is None:
         raise InputError(
@@ -80,3 +81,19 @@ def count_outside(points: Any, sites: FloatArray) -> int:
             "check the order and the units of their coordinates, or pass residual points there",
         )
     return int(beyond.sum())
+
+
+def given_kinds(data: Any) -> list[list[Any]]:
+    """Return data by experiment and kind: one, a list of `Observations`, or a mapping."""
+    if isinstance(data, Mapping) or (
+        isinstance(data, list | tuple) and any(isinstance(each, Observations) for each in data)
+    ):
+        return [list(kinds) for kinds in experiments_of(data).values()]
+    return [[data]]
+
+
+def with_readings(
+    frozen: FrozenResidual, sites: FloatArray, readings: FloatArray, fitted: FloatArray
+) -> FrozenResidual:
+    """Return a residual that carries the readings that it was refined to, one value in a row."""
+    return replace(frozen, observed=sites, data=readings, fitted=fitted, fields=())

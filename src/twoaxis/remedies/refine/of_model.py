@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +23,8 @@ from twoaxis.remedies.refine.notes import (
     started_elsewhere,
     uncertain_errors,
 )
-from twoaxis.remedies.refine.observed import count_outside
-from twoaxis.remedies.refine.result import End, Refinement, refinement
+from twoaxis.remedies.refine.observed import count_outside, with_readings
+from twoaxis.remedies.refine.result import End, Refinement, check_enough, refinement
 from twoaxis.remedies.refine.stacked_model import StackedModel
 from twoaxis.remedies.refine.stages import Stages, most_steps
 from twoaxis.resolution.layouts import Noise
@@ -52,6 +51,7 @@ def refine_model(
 ) -> Refinement:
     """Refine a model of another library, in NumPy, with its own derivatives."""
     began = time.perf_counter()
+    check_enough(observations.count, len(frozen.known))
     model = StackedModel(frozen, observations)
     few_points = _few_points(model)
     for message in few_points:  # known before the long part begins
@@ -172,5 +172,4 @@ def _with_readings(
     """Return a residual that carries the readings that it was refined to, one value in a row."""
     if model.as_frozen:
         return frozen
-    fitted = model.fitted(weights)
-    return replace(frozen, observed=model.sites, data=model.data, fitted=fitted, fields=())
+    return with_readings(frozen, model.sites, model.data, model.fitted(weights))

@@ -188,8 +188,7 @@ def _result(
         free_moves=np.zeros((count, 0)),
     )
     delivered = start if before is None else before.delivered
-    own = {n: replace(p.holding(delivered[n]), delivered=delivered[n]) for n, p in known.items()}
-    found = refinement(Parameters(own), path, end, HOW, seconds)
+    found = refinement(known.delivering(delivered), path, end, HOW, seconds)
     found.frozen = run.frozen
     found.before_frozen = None if before is None else before.frozen
 

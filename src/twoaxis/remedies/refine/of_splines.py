@@ -5,20 +5,21 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.stats import qmc
 
+from twoaxis.adapters.foreign import typical_values
 from twoaxis.adapters.jets import FieldSlot
 from twoaxis.adapters.model_weights import ModelWeights
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.observations import Observations
-from twoaxis.parameters import Parameters
 from twoaxis.progress import Advance, progress_bar
+from twoaxis.remedies.refine.coordinates import shown
 from twoaxis.remedies.refine.notes import (
     DEVIANCE,
     as_good,
@@ -27,7 +28,8 @@ from twoaxis.remedies.refine.notes import (
     started_elsewhere,
     uncertain_errors,
 )
-from twoaxis.remedies.refine.result import End, Path, Refinement, refinement
+from twoaxis.remedies.refine.observed import with_readings
+from twoaxis.remedies.refine.result import End, Path, Refinement, check_enough, refinement
 from twoaxis.remedies.refine.spline_continuation import (
     LITTLE,
     MAX_STAGES,
@@ -85,7 +87,7 @@ def spline_problem(
     if not fills_box(every):
         return None, "the residual points do not fill a box"
     observed = [(k, each) for k, kinds in enumerate(experiments) for each in kinds]
-    numbers, _ = weights.numbers(typical(frozen.known))
+    numbers, _ = weights.numbers(typical_values(frozen.known))
     few = every[:: max(1, len(every) // 8)]
     if not all(len(each.places(numbers, few)) for each in slot.equations):
         return None, "the residual does not call the network"
@@ -97,14 +99,6 @@ def spline_problem(
         return SplineProblem(slot, weights, frozen.known, observed, box), ""
     except NoSplinesError:
         return None, "the residual takes no derivative of the field, or one beyond the fourth"
-
-
-def typical(known: Parameters) -> dict[str, float]:
-    """Return the delivered values, or those in the middle of the bounds."""
-    low, high = known.coordinate_bounds
-    return known.named(known.physical((low + high) / 2)) | {
-        name: p.delivered for name, p in known.items() if p.delivered is not None
-    }
 
 
 def _alike(points: Sequence[FloatArray]) -> bool:
@@ -125,12 +119,31 @@ def fills_box(points: FloatArray) -> bool:
 
 
 def _box(slot: FieldSlot, points: FloatArray, places: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the lower and upper ends of all points, places and those of the conditions."""
     every = [points, places]
     if slot.conditions is not None:
         every.append(slot.conditions.places(np.zeros(0), np.zeros((1, 1))))
-    return np.min([e.min(axis=0) for e in every], axis=0), np.max(
-        [e.max(axis=0) for e in every], axis=0
-    )
+    joined = np.concatenate(every)
+    return joined.min(axis=0), joined.max(axis=0)
+
+
+def refined_on_splines(
+    frozen: FrozenResidual,
+    experiments: Sequence[Sequence[Observations]],
+    seed: int,
+    progress: bool,
+    *,
+    trained: bool = True,
+) -> tuple[Refinement | None, str]:
+    """Refine a model on splines, or return None and the reason why nothing can.
+
+    `trained` says whether its network is a start, and is to be compared with.
+    """
+    check_enough(sum(each.count for kinds in experiments for each in kinds), len(frozen.known))
+    problem, why = spline_problem(frozen, experiments)
+    if problem is None:
+        return None, why
+    return refine_on_splines(frozen if trained else None, problem, seed, progress), ""
 
 
 def refine_on_splines(
@@ -241,12 +254,6 @@ def _apart(problem: SplineProblem, starts: Sequence[tuple[State, bool]]) -> list
     return trials
 
 
-def shown(known: Parameters, q: FloatArray) -> str:
-    """Return values of parameters as text."""
-    values = zip(known, known.physical(q), strict=True)
-    return ", ".join(f"{name} = {value:.4g}" for name, value in values)
-
-
 def _result(
     ending: Ending,
     seconds: float,
@@ -295,17 +302,14 @@ def _result(
             *notes,
         ],
     )
-    values = found.values
-    own = {
-        name: replace(p.holding(float(values[name])), delivered=float(values[name]))
-        for name, p in known.items()
-    }
     if problem.slot.experiments == 1:
-        refined = problem.slot.freeze(problem.splines, state.coefficients, Parameters(own))
-        found.frozen = with_readings(refined, problem, predicted)
+        refined = problem.slot.freeze(
+            problem.splines, state.coefficients, known.delivering(found.values)
+        )
+        found.frozen = _with_readings(refined, problem, predicted)
     if frozen is not None:
         network = problem.delivered_predictions()
-        found.before_frozen = with_readings(frozen, problem, network)
+        found.before_frozen = _with_readings(frozen, problem, network)
 
     def along(where: FloatArray, directions: FloatArray) -> tuple[FloatArray, FloatArray]:
         values, slopes = problem.field_at(state, where)
@@ -318,25 +322,18 @@ def _result(
     return found
 
 
-def with_readings(
+def _with_readings(
     frozen: FrozenResidual, problem: SplineProblem, predicted: FloatArray
 ) -> FrozenResidual:
-    """Return a residual that carries the readings that it was refined to, one value in a row."""
-    sets, observed = problem.readings.sets, frozen.observed
+    """Return a residual with the readings, unless they are its own observations."""
+    sets = problem.readings.sets
     data = sets[0].observations
     same = (
         len(sets) == 1
-        and observed is not None
-        and np.array_equal(observed, data.sites)
+        and frozen.observed is not None
+        and np.array_equal(frozen.observed, data.sites)
         and np.size(frozen.fitted) == data.count
         and data.transform is None
     )
-    if same:
-        return frozen
-    return replace(
-        frozen,
-        observed=np.concatenate([each.sites for each in sets]),
-        data=problem.readings.values,
-        fitted=predicted,
-        fields=(),
-    )
+    sites = np.concatenate([each.sites for each in sets])
+    return frozen if same else with_readings(frozen, sites, problem.readings.values, predicted)

@@ -22,7 +22,6 @@ runs of the engine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,11 +30,10 @@ from twoaxis.arrays import check_seed, is_real
 from twoaxis.errors import InputError, needs_extra
 from twoaxis.frozen import FrozenResidual
 from twoaxis.gauss_newton import Continuation
-from twoaxis.observations import Observations, experiments_of
-from twoaxis.remedies.refine.observed import observations_of
+from twoaxis.remedies.refine.observed import given_kinds, observations_of
 from twoaxis.remedies.refine.of_model import refine_model
-from twoaxis.remedies.refine.of_splines import refine_on_splines, spline_problem
-from twoaxis.remedies.refine.result import NOT_SETTLED, SETTLED, Refinement, check_enough
+from twoaxis.remedies.refine.of_splines import refined_on_splines
+from twoaxis.remedies.refine.result import NOT_SETTLED, SETTLED, Refinement
 
 # A network of so few weights is refined itself where splines do not settle.
 FEW_WEIGHTS = 1000
@@ -146,16 +144,12 @@ def _refine_frozen(
 ) -> Refinement:
     """Refine on splines; the network itself where nothing can take its place, or where asked."""
     experiments = [
-        [observations_of(frozen, each, noise) for each in kinds] for kinds in _given(data)
+        [observations_of(frozen, each, noise) for each in kinds] for kinds in given_kinds(data)
     ]
-    count = sum(each.count for kinds in experiments for each in kinds)
-    check_enough(count, len(frozen.known))
-    why = "as continuation= asks"
-    found = None
+    found, why = None, "as continuation= asks"
     if continuation is None:
-        problem, why = spline_problem(frozen, experiments)
-        if problem is not None:
-            found = refine_on_splines(frozen, problem, seed, progress)
+        found, why = refined_on_splines(frozen, experiments, seed, progress)
+        if found is not None:
             size = frozen.weights.start.size if frozen.weights is not None else 0
             if found.status != NOT_SETTLED or size > FEW_WEIGHTS:
                 return found
@@ -172,20 +166,9 @@ def _refine_frozen(
     return other if found is None or other.status == SETTLED else found
 
 
-def _given(data: Any) -> list[list[Any]]:
-    """Return data by experiment and kind: `Observations`, a list of them, or a mapping."""
-    if isinstance(data, Mapping) or (
-        isinstance(data, list | tuple) and any(isinstance(each, Observations) for each in data)
-    ):
-        return [list(kinds) for kinds in experiments_of(data).values()]
-    return [[data]]
-
-
 def refine_quickly(
     frozen: FrozenResidual, data: Any, noise: Any, progress: bool
 ) -> Refinement | None:
     """Refine on splines; None where nothing can take the place of the network."""
     observations = observations_of(frozen, data, noise)
-    check_enough(observations.count, len(frozen.known))
-    problem, _ = spline_problem(frozen, [[observations]])
-    return None if problem is None else refine_on_splines(frozen, problem, 0, progress)
+    return refined_on_splines(frozen, [[observations]], 0, progress)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,6 +20,7 @@ from twoaxis.frozen import FrozenResidual
 from twoaxis.io import Layout, Variable
 from twoaxis.labels import coordinate_columns
 from twoaxis.parameters import Parameter, Parameters
+from twoaxis.remedies.refine.coordinates import per_coordinate
 from twoaxis.resolution.layouts import Noise
 from twoaxis.resolution.misfit import against, check_residuals, is_noise_free
 from twoaxis.result import (
@@ -232,10 +233,7 @@ class Refinement(Result[xr.Dataset]):
     def forward_inputs(self) -> dict[str, Any]:
         """Return this linearized model as arguments of `twoaxis.resolve`."""
         known = self.parameters
-        delivered = {
-            n: replace(p.holding(self.values[n]), delivered=self.values[n])
-            for n, p in known.items()
-        }
+        delivered = dict(known.delivering(self.values))
         return {
             "forward": self.forward,
             "parameters": delivered,
@@ -466,13 +464,6 @@ def most_misfit(count: int) -> float:
 def equation_share(weight: float, residual: float, count: int) -> float:
     """Return the term of the equation as a multiple of the number of observations."""
     return weight * residual**2 / count
-
-
-def per_coordinate(known: Parameters, q: FloatArray) -> FloatArray:
-    """Return the derivatives of the physical values by the coordinates, shape (d,)."""
-    values = np.asarray(known.physical(q), dtype=float)
-    logs = np.array([p.coordinate == "log" for p in known.values()])
-    return np.where(logs, values, 1.0)
 
 
 @dataclass

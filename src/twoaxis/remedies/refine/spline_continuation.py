@@ -16,6 +16,7 @@ from scipy import linalg
 
 from twoaxis.arrays import FloatArray
 from twoaxis.errors import InputError
+from twoaxis.remedies.refine.coordinates import covariance_of
 from twoaxis.remedies.refine.spline_problem import SplineProblem, Stacked, State
 from twoaxis.remedies.refine.spline_system import Factor, Normal
 from twoaxis.splines import TensorSplines
@@ -46,8 +47,6 @@ CELL_TERM, CELL_EFFECT = 0.02, 0.01
 # The weight grows while a ten times larger one leaves at most this share of the equation's term,
 # and that is at most one for each reading. Cells with this share of the largest part are cut.
 CELL_SHARE, CUT = 0.5, 0.1
-# Information that the data do not have is taken as this share of what they have.
-LEAST_INFORMATION = 1e-12
 # Free directions of the field are found among all readings up to so many, or in so many probes.
 MANY, PROBES = 400, 100
 # Unknown noise is estimated while the fit uses at most this share of the readings.
@@ -84,7 +83,7 @@ class Reduced:
         sensitivity = stacked.observed @ tangent
         squares = np.outer(steps, steps)
         inside, corner = sensitivity.T @ sensitivity, normal.corner + normal.border.T @ tangent
-        covariance, together = (_inverse(each) * squares for each in (inside, corner))
+        covariance, together = (covariance_of(each) * squares for each in (inside, corner))
         return cls(tangent, covariance, together, factor)
 
     @property
@@ -102,12 +101,6 @@ class Reduced:
     def agree(self) -> bool:
         """Whether data alone determine the parameters as well as with the equation's term."""
         return bool((self.ratios < AGREE).all())
-
-
-def _inverse(information: FloatArray) -> FloatArray:
-    """Return a covariance: a large one in directions of no information."""
-    least = LEAST_INFORMATION * np.trace(information) or 1e-300
-    return np.asarray(np.linalg.inv(information + least * np.eye(len(information))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ from twoaxis.arrays import FloatArray
 from twoaxis.gauss_newton import coordinate_steps
 from twoaxis.observations import Observations
 from twoaxis.parameters import Parameters
+from twoaxis.remedies.refine.coordinates import magnitudes, per_coordinate
 from twoaxis.remedies.refine.spline_readings import Readings, ReadingSet, Selection
 from twoaxis.remedies.refine.spline_system import Part
 from twoaxis.splines import GAUSS_POINTS, TensorSplines
@@ -33,8 +34,6 @@ from twoaxis.splines import GAUSS_POINTS, TensorSplines
 FIRST_CELLS = {1: 24, 2: 8, 3: 4}
 # Conditions are as good as exact: their unit as a share of the size of their terms.
 CONDITION_UNIT = 0.1
-# Share of its range that counts as the size of a linear coordinate that is zero.
-LEAST_SHARE = 1e-4
 # What a change of the third derivatives on a face adds to the sum of squares, if they are as large
 # as those of the field there.
 ROUGH_TERM = 1.0
@@ -119,7 +118,7 @@ class SplineProblem:
         observed: Sequence[tuple[int, Observations]],
         box: tuple[FloatArray, FloatArray],
     ) -> None:
-        self.slot, self.weights, self.known, self.box = slot, weights, known, box
+        self.slot, self.weights, self.known = slot, weights, known
         self.steps = coordinate_steps(known)
         self._units: list[FloatArray] = []
         self._orders: dict[int, list[Order]] = {}
@@ -185,9 +184,7 @@ class SplineProblem:
         """Return the numbers that the model stores, and their derivatives by steps."""
         values = self.known.named(self.known.physical(q))
         numbers, slopes = self.weights.numbers(values)
-        logs = np.array([p.coordinate == "log" for p in self.known.values()])
-        by_coordinate = np.where(logs, np.array(list(values.values())), 1.0)
-        return numbers, by_coordinate * self.steps / slopes
+        return numbers, per_coordinate(self.known, q) * self.steps / slopes
 
     # What was observed.
 
@@ -275,7 +272,7 @@ class SplineProblem:
     def measure(self, state: State) -> None:
         """Take units of equations and conditions from the sizes of their terms in a state."""
         numbers, by_steps = self.numbers(state.q)
-        sizes = self._sizes(state.q) / self.steps
+        sizes = magnitudes(self.known, state.q) / per_coordinate(self.known, state.q) / self.steps
         places, _ = self.splines.gauss()
         every = [*self._equations, *([] if self._conditions is None else [self._conditions])]
         self._units = [
@@ -287,12 +284,6 @@ class SplineProblem:
         # Terms of hidden components alone, which are zero at the start, have no size yet: such an
         # equation waits until the others have said something of them.
         self._units = [np.where(each > 0, each, np.inf) for each in self._units]
-
-    def _sizes(self, q: FloatArray) -> FloatArray:
-        """Return sizes of the coordinates; of a linear one that is zero, part of its range."""
-        logs = np.array([p.coordinate == "log" for p in self.known.values()])
-        low, high = self.known.coordinate_bounds
-        return np.where(logs, 1.0, np.maximum(np.abs(q), LEAST_SHARE * (high - low)))
 
     @property
     def all_count(self) -> bool:

@@ -16,11 +16,16 @@ from twoaxis.errors import InputError
 from twoaxis.frozen import FrozenResidual
 from twoaxis.gauss_newton import coordinate_steps
 from twoaxis.observations import Observations
+from twoaxis.remedies.refine.coordinates import (
+    covariance_of,
+    magnitudes,
+    per_coordinate,
+    shown,
+)
 from twoaxis.remedies.refine.result import (
     UNSATISFIED,
     equation_share,
     most_misfit,
-    per_coordinate,
 )
 from twoaxis.resolution.data_fit import deviation
 from twoaxis.weighted_model import WeightedModel
@@ -30,8 +35,6 @@ FloatArray = NDArray[np.float64]
 # Ridges of the information matrix, relative to the mean of its diagonal. They hold weights that
 # neither the data nor the equation determine; too large a one holds the others, too.
 RIDGES = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7)
-# Information that the data do not determine is taken as this share of what they do.
-LEAST_INFORMATION = 1e-12
 # Sum of squared ratios of signal to noise that the weights of a continuation are meant for, and the
 # largest factor for more precise data: beyond it linear systems lose their digits.
 USUAL, MOST_GAIN = 2000.0, 1e4
@@ -39,8 +42,6 @@ USUAL, MOST_GAIN = 2000.0, 1e4
 MAX_WEIGHTS = 10_000
 # A first guess of unknown noise, as a share of the standard deviation of the data.
 NOISE_GUESS = 0.1
-# Share of its range that counts as the size of a parameter that is zero.
-LEAST_MAGNITUDE = 1e-4
 # Points of an interval for each weight, up to so many.
 DENSE, MOST_POINTS = 2, 1200
 
@@ -142,7 +143,7 @@ class StackedModel:
         them, compared with the field, whose unit is the size of the data.
         """
         _, slopes = self.weights.residual_jacobian(weights, self.points, **self.physical(q))
-        size = float(((slopes * self._magnitudes(q)) ** 2).sum(axis=1).mean())
+        size = float(((slopes * magnitudes(self.known, q)) ** 2).sum(axis=1).mean())
         if not size > 0:
             raise InputError(
                 "a residual that depends on a parameter",
@@ -155,13 +156,6 @@ class StackedModel:
         of_data = float(np.sqrt((self.data**2).mean()))
         if edge > 0 and field > 0 and of_data > 0:
             self.edge_unit = of_data * float(np.sqrt(edge / field))
-
-    def _magnitudes(self, q: FloatArray) -> FloatArray:
-        """Return the sizes of the parameters; a linear one that is zero has part of its range."""
-        logs = np.array([p.coordinate == "log" for p in self.known.values()])
-        low, high = (LEAST_MAGNITUDE * bound for bound in self.known.coordinate_bounds)
-        values = np.abs(np.asarray(self.known.physical(q), dtype=float))
-        return np.asarray(np.where(logs, values, np.maximum(values, high - low)))
 
     def by_step(self, q: FloatArray) -> FloatArray:
         """Return the derivatives of the physical values by steps of the coordinates."""
@@ -218,7 +212,7 @@ class StackedModel:
 
     def shown(self, q: FloatArray) -> str:
         """Return the values of the parameters as text."""
-        return ", ".join(f"{name} = {value:.4g}" for name, value in self.physical(q).items())
+        return shown(self.known, q)
 
     def residual(self, weights: FloatArray, q: FloatArray, points: FloatArray) -> FloatArray:
         """Return the residual of the equation, in its unit."""
@@ -294,11 +288,12 @@ class StackedModel:
         of_field, of_parameters = factor[: -q.size, : -q.size], factor[-q.size :, -q.size :]
         tangent = -cho_solve((of_field, True), matrix[: -q.size, -q.size :])
         observed = by_weights[: self.data.size]
+        sensitivity = observed @ tangent
         squares = np.outer(self.steps, self.steps)
         return Reduced(
             tangent=tangent / self.steps,
             step=-self.steps * cho_solve((factor, True), jacobian.T @ values)[-q.size :],
-            covariance=_covariance(observed @ tangent) * squares,
+            covariance=covariance_of(sensitivity.T @ sensitivity) * squares,
             together=cho_solve((of_parameters, True), np.eye(q.size)) * squares,
             factor=of_field,
             held=solve_triangular(of_field, observed.T, lower=True),
@@ -355,13 +350,6 @@ def _refuse_other_noise(found: Observations) -> None:
                 "pass Observations(values, at=..., noise=...) with one number as noise, or "
                 "twoaxis.resolve(forward, parameters, data=...) with a simulator",
             )
-
-
-def _covariance(slopes: FloatArray) -> FloatArray:
-    r"""Return :math:`(S^\top S)^{-1}`."""
-    information = slopes.T @ slopes
-    least = LEAST_INFORMATION * np.trace(information) or 1e-300
-    return np.asarray(np.linalg.inv(information + least * np.eye(len(information))))
 
 
 def _factor(matrix: FloatArray) -> FloatArray:
