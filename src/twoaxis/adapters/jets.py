@@ -45,8 +45,8 @@ ROUNDING = 1e-12
 DIRECTIONS, MOVED = 16, 0.1
 
 Order = tuple[int, ...]
-#: ``jets(places)`` returns all derivatives of a field there, (orders, P, outputs).
-Supply = Callable[[FloatArray], FloatArray]
+#: ``supply(module, places)`` returns derivatives of a field there, tensors (orders, P, outputs).
+Supply = Callable[[Any, FloatArray], Any]
 
 
 class Linearized(NamedTuple):
@@ -194,23 +194,32 @@ class TorchCore:
         """The core as it is."""
         return self.module.get_submodule(self.path)
 
-    def field(self, supply: Callable[[Any, FloatArray], Any], orders: Sequence[Order]) -> Any:
+    def field(self, supply: Supply, orders: Sequence[Order]) -> Any:
         """Return a module with the jets ``supply(module, places)``, (orders, n, outputs)."""
+        return self._field_class(supply, orders).eval()
+
+    @cached_property
+    def _field_class(self) -> Any:
+        """Modules that stand for the core: one class for all evaluations."""
         torch: Any = self.torch
         original, tail, kind = self.original, self.tail, self.kind
         shift, back = (torch.tensor(each) for each in (self.shift, self.back))
 
         class Field(torch.nn.Module):  # type: ignore[misc]
+            def __init__(self, supply: Supply, orders: Sequence[Order]) -> None:
+                super().__init__()
+                self._supply, self._orders = supply, orders
+
             def forward(self, *inputs: Any) -> Any:
                 plain = [each.as_subclass(torch.Tensor) for each in inputs]
                 called = torch.cat([each.reshape(len(each), -1) for each in plain], dim=1)
                 rows = (called - shift) @ back
                 fixed = rows.detach()
-                jets = supply(self, as_numpy(fixed))
+                jets = self._supply(self, as_numpy(fixed))
                 moved = (rows - fixed).unbind(dim=1)
                 # Zero, and so are its derivatives of any order: the graph of what is never used.
                 total = 0.0 * torch.exp(rows - fixed).sum(dim=1, keepdim=True)
-                for order, jet in zip(orders, jets, strict=True):
+                for order, jet in zip(self._orders, jets, strict=True):
                     terms = [moved[j] for j, times in enumerate(order) for _ in range(times)]
                     scale = prod(map(factorial, order))
                     total = total + (jet * (prod(terms) / scale)[:, None] if terms else jet)
@@ -223,7 +232,7 @@ class TorchCore:
                 except AttributeError:
                     return getattr(original, name)
 
-        return Field().eval()
+        return Field
 
 
 def find_torch_core(
@@ -360,7 +369,7 @@ class TorchJets(JetFunction):
 
     def _evaluate(
         self,
-        supply: Callable[[Any, FloatArray], Any],
+        supply: Supply,
         orders: Sequence[Order],
         leaves: Any,
         points: Any,

@@ -242,11 +242,11 @@ def _apart(problem: SplineProblem, starts: Sequence[tuple[State, bool]]) -> list
         minimizer = Minimizer(own)
         for _ in range(ROUNDS if rests else 0):
             every = own.all_count
-            state, _ = minimizer.minimize(state, weight, 1.0, hold=True)
+            state = minimizer.minimize(state, weight, 1.0, hold=True)
             own.measure(state)
             if every:
                 break
-        state, _ = minimizer.minimize(state, weight, LITTLE)
+        state = minimizer.minimize(state, weight, LITTLE)
         own.measure(state)
         near = [np.abs(state.q - each.state.q) <= SAME * problem.steps for each in trials]
         if not any(each.all() for each in near):

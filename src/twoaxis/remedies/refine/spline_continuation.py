@@ -140,35 +140,32 @@ class Minimizer:
     """Damped steps of coefficients and parameters together."""
 
     def __init__(self, problem: SplineProblem) -> None:
-        self.problem, self.damping, self.count = problem, FIRST_DAMPING, 0
+        self.problem, self.damping = problem, FIRST_DAMPING
 
-    def minimize(
-        self, state: State, weight: float, enough: float, *, hold: bool = False
-    ) -> tuple[State, bool]:
-        """Return the minimum at a weight, and whether it was reached."""
+    def minimize(self, state: State, weight: float, enough: float, *, hold: bool = False) -> State:
+        """Return the minimum at a weight, or how near so many steps come to it."""
         self.damping = min(self.damping, 1e-2)
         for _ in range(MAX_STEPS):
             stacked = self.problem.linearized(state, weight)
             if not np.isfinite(stacked.size):
-                return state, False
-            self.count += 1
+                return state
             normal = Normal.of(stacked.rows, stacked.by_steps, stacked.values)
             while True:
                 ahead, fell, promised = self._tried(state, weight, stacked, normal, hold)
                 if fell >= 0.05 * promised:
                     break
                 if promised < enough:
-                    return state, True
+                    return state
                 self.damping = max(self.damping, MIN_DAMPING) * MORE
                 if self.damping > MAX_DAMPING:
                     self.damping = FIRST_DAMPING
-                    return state, False
+                    return state
             small, state = self.damping < 0.1, ahead
             quick = LESS**2 if fell > 0.7 * promised else LESS
             self.damping = max(self.damping * quick, MIN_DAMPING)
             if fell < enough and small:
-                return state, True
-        return state, False
+                return state
+        return state
 
     def _tried(
         self, state: State, weight: float, stacked: Stacked, normal: Normal, hold: bool
@@ -282,12 +279,12 @@ def continued(
     for number in range(MAX_STAGES):
         early = number < EARLY
         while True:
-            state, _ = minimizer.minimize(state, weight, LITTLE if early else FINE)
+            state = minimizer.minimize(state, weight, LITTLE if early else FINE)
             stacked = problem.linearized(state, weight)
             linear = Reduced.of(stacked, problem.steps)
-            rest = problem.residual(state)
-            parts, term = problem.cell_parts(rest), weight * float((rest**2).sum())
-            cells = weight * max(float(each.sum()) for each in parts)
+            rest = problem.equation_rows(stacked, stacked.values)
+            parts, term = problem.cell_parts(rest), float((rest**2).sum())
+            cells = max(float(each.sum()) for each in parts)
             effect = cell_effect(problem, stacked, linear)
             count = problem.readings.count
             fine = cells <= CELL_TERM or (term <= count and bool((effect <= CELL_EFFECT).all()))
