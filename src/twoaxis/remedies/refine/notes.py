@@ -60,7 +60,7 @@ def uncertain_errors(known: Parameters, factors: FloatArray) -> list[Message]:
     text = (
         "standard errors may be wrong, and values drawn to where the equation holds best: what the "
         f"data say, which is reported, is up to {factors[most]:.2g} times as uncertain (for "
-        f"{known.names[most]}) as what data and equation say together. The data hardly determine "
+        f"{known.names[most]}) as what data and equation say together. The data barely constrain "
         "it, or the field cannot follow the solution as it changes. Observe elsewhere, narrow the "
         "bounds, or smooth what jumps in the equation"
     )

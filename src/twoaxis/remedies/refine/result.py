@@ -138,7 +138,7 @@ class Refinement(Result[xr.Dataset]):
         spread = np.sqrt(np.diag(self.data["covariance"].values))
         center = known.coordinates(known.named(values))
         bounds = known.coordinate_bounds
-        reach = _reach(spread, float(self.data.attrs["noise_freedom"]))
+        reach = interval_reach(spread, float(self.data.attrs["noise_freedom"]))
         ends = [known.physical(np.clip(center + side * reach, *bounds)) for side in (-1, 1)]
         return {
             "standard_error": spread * per_coordinate(known, center),
@@ -437,7 +437,7 @@ class Refinement(Result[xr.Dataset]):
         return "\n".join(lines)
 
 
-def _reach(spread: FloatArray, freedom: float) -> FloatArray:
+def interval_reach(spread: FloatArray, freedom: float) -> FloatArray:
     """Return half the widths of 95% intervals: Student's t where the noise was estimated."""
     return np.asarray(np.sqrt(squares_limit(0.95, freedom=freedom)) * spread)
 
@@ -585,7 +585,7 @@ def _misfits(end: End) -> list[Message]:
 def _undetermined(known: Parameters, end: End) -> list[Message]:
     """Say which parameters may lie anywhere between their bounds."""
     low, high = known.coordinate_bounds
-    reach = _reach(np.sqrt(np.diag(end.covariance)), end.noise.freedom)
+    reach = interval_reach(np.sqrt(np.diag(end.covariance)), end.noise.freedom)
     wide = (end.coordinates - reach <= low) & (end.coordinates + reach >= high)
     if not wide.any():
         return []

@@ -66,7 +66,7 @@ class Stacked:
     ----------
     values : array, shape (rows,)
     rows : sparse matrix
-        Derivatives by the coefficients.
+        Derivatives with respect to the coefficients.
     by_steps : array, shape (rows, d)
         By steps of the coordinates.
     data : int
@@ -201,7 +201,7 @@ class SplineProblem:
         return self.predicted(state) - self.readings.values
 
     def observed_rows(self, state: State) -> tuple[FloatArray, sparse.csr_matrix]:
-        """Return predictions of the readings, and their derivatives by the coefficients."""
+        """Return predictions of the readings, and their rows of the coefficients."""
         numbers, _ = self.numbers(state.q)
         pairs = zip(self.readings.sets, self._observed, strict=True)
         found = [each.linearized(part, state.coefficients, numbers) for each, part in pairs]

@@ -106,7 +106,7 @@ class ReadingSet:
     def linearized(
         self, part: Part, coefficients: FloatArray, numbers: FloatArray
     ) -> tuple[FloatArray, sparse.csr_matrix]:
-        """Return predictions of the readings, and their derivatives by the coefficients."""
+        """Return predictions of the readings, and their rows of the coefficients."""
         found, rows, _ = part.linearized(coefficients, numbers)
         return self.selection.take(found), self.selection.take_rows(found, rows)
 

@@ -14,6 +14,7 @@ from twoaxis.geometry import FrozenScan, Score
 from twoaxis.geometry.function import FunctionPreference
 from twoaxis.parameters import Parameter
 from twoaxis.remedies import Refinement
+from twoaxis.remedies.refine.result import interval_reach
 from twoaxis.report.figures.function_maps import Map, draw_maps
 from twoaxis.report.inputs import center_word
 from twoaxis.report.theme import (
@@ -27,7 +28,6 @@ from twoaxis.report.theme import (
 )
 from twoaxis.resolution import Resolution
 from twoaxis.resolution.function import FunctionResolution
-from twoaxis.statistics import squares_limit
 from twoaxis.text import number, percent, visible
 from twoaxis.unknown_function import place_words
 
@@ -195,7 +195,7 @@ def _from_refinement(found: Refinement, function: str | None) -> Curves:
     steps = np.array([found.values[member] for member in group.members]) if logarithmic else 1.0
     covariance = found.data["covariance"].values[np.ix_(group.columns, group.columns)]
     error = np.sqrt(np.einsum("xi,ij,xj->x", matrix * steps, covariance, matrix * steps))
-    reach = np.sqrt(squares_limit(0.95, freedom=float(found.data.attrs["noise_freedom"]))) * error
+    reach = interval_reach(error, float(found.data.attrs["noise_freedom"]))
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         wider = np.exp(reach / refined)
         band = (
